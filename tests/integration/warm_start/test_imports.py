@@ -101,7 +101,13 @@ async def test_a_package_that_belongs_to_one_rank_is_imported_by_each_worker(
                 "not preloaded: user_of_settings (imports settings)",
             ],
         ),
-        ("()", []),
+        (
+            "()",
+            [
+                "not preloaded: user_of_settings (raises ModuleNotFoundError when it is imported ahead)",
+                "not preloaded: settings (raises ModuleNotFoundError when it is imported ahead)",
+            ],
+        ),
     ],
 )
 async def test_a_package_that_imports_a_module_beside_the_script_is_imported_by_each_worker(

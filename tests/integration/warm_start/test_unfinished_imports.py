@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 
 from testing.waiting import aeventually
+from tests.integration.warm_start.shown import shown_cold_and_warm
 from tests.integration.warm_start.warm_node import WarmNode
 
 Sentences = Callable[[], list[str]]
@@ -25,3 +26,17 @@ async def test_an_installed_package_that_trains_when_it_is_imported_is_not_impor
     assert await node.restart() == [True]
     await aeventually(lambda: len(list(node.folder.glob("work-2-*"))) == 1, what="the work of the second round")
     assert len(list(node.folder.glob("work-*"))) == 2
+
+
+async def test_an_import_that_has_failed_ahead_leaves_nothing_in_the_worker(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    node.package(
+        "registry",
+        "names = []\ndef add(name):\n    if name in names: raise ValueError('twice')\n    names.append(name)\n",
+    )
+    node.package("plugin", "import registry\nregistry.add('plugin')\nvalue = registry.ready\n")
+    imports = "import decimal, registry\nregistry.ready = 1\nimport plugin, fractions"
+    cold, warm = await shown_cold_and_warm(node, imports, "plugin.value, registry.names")
+    assert warm == cold
+    assert sentences() == ["not preloaded: plugin (raises AttributeError when it is imported ahead)"]

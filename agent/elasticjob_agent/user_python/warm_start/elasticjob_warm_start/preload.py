@@ -46,10 +46,10 @@ class Preload:
 
         Args:
             plan: "protocol" (its version), "modules" (names in their order, each with its file), and "denied"
-                (packages). It also has "varying" (variables) and "folders" (entries that the earlier worker had added
-                to sys.path). It has "variables" that were changed in that worker, each with the module imported before
-                that, and the value. If one of its "files" has another time of modification, nothing is imported.
-                "script" is the module that `-m` runs.
+                (packages, and modules of others). It also has "varying" (variables) and "folders" (entries that the
+                earlier worker had added to sys.path). It has "variables" that were changed in that worker, each with
+                the module imported before that, and the value. If one of its "files" has another time of
+                modification, nothing is imported. "script" is the module that `-m` runs.
             own_descriptor: is ours; it is not in a forked worker.
             modules_before: the modules that Python has loaded by itself.
         """
@@ -146,7 +146,7 @@ class Preload:
 
     def _import(self, name: str, origin: str) -> None:
         package, _, rest = name.partition(".")
-        if name in sys.modules or package in self._denied or entry.is_own_module(name):
+        if name in sys.modules or not self._denied.isdisjoint((name, package)) or entry.is_own_module(name):
             return
         # The parent is imported by itself, or it is a module that must not be: find_spec() would import it.
         if package in self._not_imported or (rest and name.rpartition(".")[0] not in sys.modules):
@@ -164,6 +164,9 @@ class Preload:
             importlib.import_module(name)
         except BaseException as error:  # noqa: BLE001 - the module of a worker may raise anything, also SystemExit
             self._not_imported[name] = type(error).__name__
+            # It may have changed other modules before. So the next zygote does not begin it at all.
+            what = "raises {} when it is imported ahead".format(type(error).__name__)
+            self._watch.unsafe.setdefault(name, what)
         new = set(sys.modules) - before
         for each in new:
             self._brought_by.setdefault(each.partition(".")[0], package)
