@@ -70,7 +70,11 @@ async def _record(node: WarmNode, renew: Renew) -> None:
 def _counting(node: WarmNode) -> Path:
     """Install a package that adds a byte to a file at each import; return the file."""
     count = node.folder / "count"
-    node.package("trap", f"open({str(count)!r}, 'a').write('x')")
+    node.package(
+        "trap",
+        f"import os\nfd = os.open({str(count)!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n"
+        "os.write(fd, b'x')\nos.close(fd)",
+    )
     node.script("import decimal, trap")
     return count
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 
 from testing.waiting import aeventually
 from tests.integration.warm_start.shown import shown_cold_and_warm
@@ -40,3 +41,23 @@ async def test_an_import_that_has_failed_ahead_leaves_nothing_in_the_worker(
     cold, warm = await shown_cold_and_warm(node, imports, "plugin.value, registry.names")
     assert warm == cold
     assert sentences() == ["not preloaded: plugin (raises AttributeError when it is imported ahead)"]
+
+
+@pytest.mark.parametrize("mode", ["w", "a", "r+"])
+async def test_an_import_ahead_writes_no_file_of_a_worker(node: WarmNode, sentences: Sentences, mode: str) -> None:
+    node.nproc = 1
+    log = node.work / "train.log"
+    log.write_text("")
+    node.package(
+        "logs",
+        f"import logging\nhandler = logging.FileHandler('train.log', {mode!r})\n"
+        "print('begins', file=handler.stream, flush=True)",
+    )
+    node.script("import decimal, logs, fractions\nprint('trains', file=logs.handler.stream, flush=True)")
+    await node.start()
+    await node.ran()
+    await aeventually(lambda: "trains" in log.read_text(), what="the line of the worker")
+    await node.forked_ahead()
+    assert log.read_text() == "begins\ntrains\n"
+    assert await node.restart() == [True]
+    assert sentences() == ["not preloaded: logs (writes a file when it is imported)"]

@@ -103,6 +103,14 @@ class ImportWatch:
     def _note(self, package: str, what: str) -> None:
         self.unsafe.setdefault(package, what)
 
+    def note_write(self) -> None:
+        """Record the package that has Python or itself open a file to write it."""
+        frame: "types.FrameType | None" = sys._getframe(1)
+        while frame is not None and _is_of_python_or_ours(frame):
+            frame = frame.f_back
+        package = self._importing if frame is None else package_of(frame.f_globals)
+        self._note(package, "writes a file when it is imported")
+
     def _recording_number(self, original: "Callable[..., int]") -> "Callable[..., int]":
         def recording(*arguments: int) -> int:
             self._note_caller("pid", _KEEPS_NUMBER, skip=_HAND_ON_NUMBER)
@@ -141,6 +149,10 @@ class ImportWatch:
             user = user.f_back
         if user is not None and package_of(user.f_globals) != "psutil":
             self._psutil_users.add(package_of(user.f_globals))
+
+
+def _is_of_python_or_ours(frame: types.FrameType) -> bool:
+    return is_standard_library(frame.f_code.co_filename) or is_own_module(package_of(frame.f_globals))
 
 
 def _is_process(value: object) -> bool:

@@ -63,7 +63,7 @@ class Preload:
         self._facts: "dict[tuple[str, str], str]" = {}
         self.environment = RecordingEnvironment()
         self._watch = ImportWatch()
-        self._data_files = DataFiles()
+        self._data_files = DataFiles(self._watch.note_write)
         self.generators = self._watch.generators
         self._denied: "set[str]" = set(plan["denied"])  # type: ignore[call-overload]
         self._varying: "set[str]" = set(plan["varying"])  # type: ignore[call-overload]
@@ -102,6 +102,7 @@ class Preload:
         missing = MissingModules(modules)
         try:
             self._compare("code before the script")
+            self._data_files.write_no_more()
             self.environment.expect_change(changes.get("", []))
             for name, origin in modules.items():
                 self._import(name, origin)
