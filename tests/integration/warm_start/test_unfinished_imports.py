@@ -61,3 +61,20 @@ async def test_an_import_ahead_writes_no_file_of_a_worker(node: WarmNode, senten
     assert log.read_text() == "begins\ntrains\n"
     assert await node.restart() == [True]
     assert sentences() == ["not preloaded: logs (writes a file when it is imported)"]
+
+
+async def test_a_zygote_that_is_built_again_removes_no_folder_of_a_worker(node: WarmNode) -> None:
+    node.nproc = 1
+    folder = node.folder / "cache"
+    node.package("rank", "import os\nvalue = os.environ['RANK']\n")
+    node.package(
+        "caches",
+        f"import atexit, os, shutil, rank\nos.makedirs({str(folder)!r}, exist_ok=True)\n"
+        f"atexit.register(shutil.rmtree, {str(folder)!r})\n",
+    )
+    node.script("import decimal, caches, fractions")
+    await node.start()
+    await node.ran()
+    await node.forked_ahead()
+    assert node.starter._builder._builds == 2
+    assert folder.is_dir()

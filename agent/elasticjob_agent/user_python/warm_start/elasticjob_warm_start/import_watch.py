@@ -63,6 +63,7 @@ class ImportWatch:
             (module, name, getattr(module, name), self._recording_number(getattr(module, name)))
             for module, name in _NUMBERS
         ]
+        self.made_temporary_files = False
         self._names = tempfile._get_candidate_names  # type: ignore[attr-defined]
         self._main = sys.modules["__main__"]
         for module, name, _, watch in self._numbers:
@@ -119,6 +120,7 @@ class ImportWatch:
         return recording
 
     def _recording_names(self) -> object:
+        self.made_temporary_files = True
         self._note_caller("temporary", "makes a temporary file when it is imported", skip=frozenset({"tempfile"}))
         return self._names()
 

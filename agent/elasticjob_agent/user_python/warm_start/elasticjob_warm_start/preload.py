@@ -81,6 +81,11 @@ class Preload:
         self._path = list(sys.path)
         self._environ = os.environ
 
+    @property
+    def made_temporary_files(self) -> bool:
+        """Whether an import has asked for the name of a temporary file, which its exit functions may remove."""
+        return self._watch.made_temporary_files
+
     def run(self) -> "dict[str, object]":
         """Import everything; return the report, which the agent judges."""
         plan, began_s = self._plan, time.monotonic()

@@ -68,7 +68,10 @@ class Zygote:
             if not message:
                 _end(0)
             if message.get("exit"):
-                _exit_in_order()
+                # Other files that exit functions remove may be those of a worker that trains.
+                if self._preload.made_temporary_files:
+                    _exit_in_order()
+                _end(0)
             if not message.get("fork"):
                 continue
             changed = self._preload.check.first_changed() if message.get("check") else ""
