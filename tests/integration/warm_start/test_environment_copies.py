@@ -46,6 +46,26 @@ Sentences = Callable[[], list[str]]
             "worker.shown",
             "reads RANK when it is imported",
         ),
+        (
+            "import os\ndef find():\n    return dict(os.environ).get('RANK') == '0'\nis_first = find()",
+            "worker.is_first",
+            "reads RANK when it is imported",
+        ),
+        (
+            "import os\nis_first = {k.lower(): v for k, v in os.environ.items()}['rank'] == '0'",
+            "worker.is_first",
+            "reads RANK when it is imported",
+        ),
+        (
+            "import os\nis_first = any(k == 'RANK' and v == '0' for k, v in os.environ.items())",
+            "worker.is_first",
+            "reads RANK when it is imported",
+        ),
+        (
+            "import os\nis_first = '{RANK}'.format(**os.environ) == '0'",
+            "worker.is_first",
+            "reads RANK when it is imported",
+        ),
     ],
 )
 async def test_a_package_that_keeps_what_it_has_read_is_not_preloaded(
@@ -75,7 +95,19 @@ async def test_a_package_is_found_that_reads_the_environment_by_another_one(
     node.package("settings", "import reader\nrank = int(reader.read('rank'))")
     cold, warm = await shown_cold_and_warm(node, "import reader, settings, fractions", "settings.rank")
     assert warm == cold == ["0", "1"]
-    assert sentences() == ["not preloaded: settings (reads RANK when it is imported)"]
+    assert sorted(sentences()) == [
+        "not preloaded: reader (reads RANK when it is imported)",
+        "not preloaded: settings (reads RANK when it is imported)",
+    ]
+
+
+async def test_a_name_that_a_package_keeps_of_a_loop_can_be_pickled(node: WarmNode, sentences: Sentences) -> None:
+    node.package("names", "import os\nall = list(os.environ)")
+    cold, warm = await shown_cold_and_warm(
+        node, "import names, pickle, fractions", "sorted(pickle.loads(pickle.dumps(names.all)))"
+    )
+    assert warm == cold
+    assert sentences() == []
 
 
 async def test_a_package_that_restores_the_environment_is_preloaded(node: WarmNode, sentences: Sentences) -> None:

@@ -4,7 +4,8 @@ import os
 import posix
 import sys
 
-from . import libc
+from . import libc, listed_names
+from .listed_names import ListedName
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class RecordingEnvironment:
         """The packages that have read all variables: few of them keep what they have read."""
         self.loops_for: "set[str]" = set()
         """These packages, and those that have called them."""
+        self._is_on = True
         self.marks: "dict[str, str]" = {}
         """Mark → its variable."""
         self._marked: "dict[bytes, bytes]" = {}
@@ -53,6 +55,7 @@ class RecordingEnvironment:
 
     def stop(self) -> None:
         """Record no more."""
+        self._is_on = False
         self._after = after = dict(dict.items(self._recorder))  # without the reads that a copy makes
         in_c = libc.environment()
         for key in {**after, **in_c}:
@@ -64,7 +67,9 @@ class RecordingEnvironment:
         self._set_data(self._data)
 
     def note_read(self, key: object) -> None:
-        """Record that this variable is read now."""
+        """Record that this variable is read now, here or in a copy."""
+        if not self._is_on:
+            return
         name, reader = os.fsdecode(key), _reader()  # type: ignore[arg-type]
         self.reads.setdefault(name, set()).add(reader)
         if name in self._of_script:
@@ -99,6 +104,12 @@ class RecordingEnvironment:
             self.loops_for.add(package_of(frame.f_globals))
             frame = frame.f_back
         return self._marked.get(key, value)
+
+    def listed_name(self, key: bytes) -> bytes:
+        """Return the name of a variable for a loop; a marked one records packages that look it up in a copy."""
+        if key not in self._marked:
+            return key
+        return ListedName.of(key, self.note_read)
 
     def original(self, key: bytes, value: bytes) -> bytes:
         """Return the value of a variable that is set to this: a mark is from a copy, which is written back."""
@@ -163,14 +174,15 @@ class _RecordingDict(dict):  # type: ignore[type-arg]
 
     def __iter__(self) -> "Iterator[bytes]":
         self._listed = list(super().keys())[::-1]
-        return super().__iter__()
+        return map(self._recording.listed_name, list(super().keys()))
 
     def keys(self) -> "KeysView[bytes]":  # type: ignore[override]
         self._listed = list(super().keys())[::-1]
         return super().keys()
 
     def copy(self) -> "dict[bytes, bytes]":
-        return {key: self._recording.note_loop(key, value) for key, value in super().items()}
+        listed = self._recording.listed_name
+        return {listed(key): self._recording.note_loop(key, value) for key, value in super().items()}
 
     def items(self) -> "ItemsView[bytes, bytes]":  # type: ignore[override]
         return self.copy().items()
@@ -203,7 +215,7 @@ class _RecordingDict(dict):  # type: ignore[type-arg]
         return super().__contains__(key)
 
 
-_PASSED_ON = {"os", "_collections_abc", "collections.abc", __name__}
+_PASSED_ON = {"os", "_collections_abc", "collections.abc", __name__, listed_names.__name__}
 
 
 def _reader() -> str:
