@@ -21,6 +21,7 @@ class ImportCheck:
         top_level: "list[str]",
         folders: "list[str]",
         package_folders: "tuple[str, ...] | list[str]" = (),
+        processors: "frozenset[int]" = frozenset(),
     ) -> None:
         """Compare with this state.
 
@@ -29,20 +30,25 @@ class ImportCheck:
             top_level: the first parts of the names of these modules.
             folders: the folders that an earlier worker has added to sys.path.
             package_folders: those of installed packages; a new `.pth` file there counts as changed.
+            processors: those of the process after the imports, by which libraries choose their threads.
         """
+        self._processors = processors
         self._package_folders = tuple(package_folders)
+        # The time of modification may be set, and archives of packages have the same one for all files. The time of the
+        # last change of the inode cannot be set.
         # One text: a look at thousands of objects writes to their reference counts. Each write copies a page that the
         # zygote shares with its workers.
-        self._files = "\0".join("{} {}".format(modified_ns, path) for path, modified_ns in files.items())
+        self._files = "\0".join("{} {} {}".format(time_ns, _changed_ns(path), path) for path, time_ns in files.items())
         self._top_level = frozenset(top_level)
         self._folders = folders
 
     def first_changed(self) -> str:
         """Return a file that is not the one that was imported, or an empty text."""
         for file in _parts(self._files):
-            modified_ns, _, path = file.partition(" ")
+            modified_ns, changed_ns, path = file.split(" ", 2)
             try:
-                if os.stat(path).st_mtime_ns != int(modified_ns):
+                found = os.stat(path)
+                if (found.st_mtime_ns, found.st_ctime_ns) != (int(modified_ns), int(changed_ns)):
                     return path
             except (OSError, ValueError):  # another node's profile may have any text in place of a path
                 return path or "a file without a name"
@@ -53,6 +59,8 @@ class ImportCheck:
         changed = self.first_changed()
         if changed:
             return changed + " has changed since it was imported"
+        if os.sched_getaffinity(0) != self._processors:
+            return "the processors of this process are not those that the imports had"
         for folder in self._searched(package_folders):
             for name in _modules_in(folder):
                 if name in self._top_level:
@@ -64,6 +72,14 @@ class ImportCheck:
         own = [os.path.realpath(each) for each in _script_folder()]
         others = [os.path.realpath(each) for each in (*self._folders, *sys.path)]
         return list(dict.fromkeys([*own, *(each for each in others if not is_below(each, package_folders))]))
+
+
+def _changed_ns(path: str) -> int:
+    """Return the time at which this file or its name was changed last; -1 if there is none."""
+    try:
+        return os.stat(path).st_ctime_ns
+    except (OSError, ValueError):
+        return -1
 
 
 def _parts(text: str) -> "Iterator[str]":

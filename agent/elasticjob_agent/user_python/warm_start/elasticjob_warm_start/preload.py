@@ -98,6 +98,7 @@ class Preload:
         self.folders = package_folders()
         before = _modification_times([*modules.values(), *map(_origin_in_spec, self._of_site)])
         before.update(path_files(self.folders))
+        folders = _modification_times(self.folders)  # a new package may hide another one, or be found by one
         variables: "dict[str, list[str]]" = plan["variables"]  # type: ignore[assignment]
         changes: "dict[str, list[str]]" = {}
         for variable, (module, _) in variables.items():
@@ -130,7 +131,8 @@ class Preload:
         files: "dict[str, int]" = report["files"]  # type: ignore[assignment]
         files.update((path, time_ns) for path, time_ns in before.items() if path in files)
         self.check = ImportCheck(
-            files={**data, **files},
+            files={**data, **files, **folders},
+            processors=frozenset(os.sched_getaffinity(0)),
             top_level=report["top_level"],  # type: ignore[arg-type]
             folders=plan["folders"],  # type: ignore[arg-type]
             package_folders=self.folders,
@@ -349,7 +351,10 @@ def _is_same_file(origin: object, recorded: str) -> bool:
 
 
 def _origin_in_spec(name: str) -> object:
-    return getattr(getattr(sys.modules[name], "__spec__", None), "origin", None)
+    """Return the file of this module, or the archive that has it."""
+    spec = getattr(sys.modules[name], "__spec__", None)
+    loader = getattr(spec, "loader", None)
+    return loader.archive if isinstance(loader, zipimport.zipimporter) else getattr(spec, "origin", None)
 
 
 def _modification_times(paths: "Iterable[object]") -> "dict[str, int]":

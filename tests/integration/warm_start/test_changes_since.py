@@ -1,0 +1,86 @@
+"""Changes since the imports that make none of their files newer: each worker has them as in a cold start."""
+
+import os
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.integration.warm_start.shown import SHOW, shown
+from tests.integration.warm_start.warm_node import WarmNode
+
+Sentences = Callable[[], list[str]]
+_PYTHON = os.path.realpath(sys.executable)
+
+
+async def _forked_ahead(node: WarmNode, imports: str, expression: str, *argv: str | Path) -> list[str]:
+    """Run a round of this script, wait for the workers of the next one, and return what the round shows."""
+    node.script(imports + SHOW.format(expression))
+    await node.start(*argv)
+    before = await shown(node)
+    await node.forked_ahead()
+    return before
+
+
+async def test_a_package_that_is_installed_later_is_found_by_another_one(node: WarmNode, sentences: Sentences) -> None:
+    node.package("optional", "try:\n    import extra\nexcept ImportError:\n    extra = None\n")
+    assert await _forked_ahead(node, "import optional, fractions", "optional.extra is None") == ["True", "True"]
+    node.package("extra", "")
+    assert await node.restart() == [False, False]
+    assert await shown(node) == ["False", "False"]
+    assert sentences() == [f"not warm: {node.packages} has changed since it was imported"]
+
+
+async def test_a_package_that_is_installed_later_hides_one_of_a_later_folder(node: WarmNode) -> None:
+    second = node.folder / "second" / "site-packages"
+    second.mkdir(parents=True)
+    (second / "lib.py").write_text("version = 1")
+    node.env["PYTHONPATH"] += os.pathsep + str(second)
+    await _forked_ahead(node, "import lib, fractions", "lib.version")
+    node.package("lib", "version = 2")
+    assert await node.restart() == [False, False]
+    assert await shown(node) == ["2", "2"]
+
+
+async def test_a_package_that_has_changed_with_the_same_time_is_imported_anew(node: WarmNode) -> None:
+    file = node.package("changing", "version = 1")
+    os.utime(file, (10**9, 10**9))
+    await _forked_ahead(node, "import changing, fractions", "changing.version")
+    file.write_text("version = 2")
+    os.utime(file, (10**9, 10**9))
+    assert await node.restart() == [False, False]
+    assert await shown(node) == ["2", "2"]
+
+
+async def test_an_installed_archive_that_was_replaced_is_imported_anew(node: WarmNode) -> None:
+    egg = node.packages / "lib.egg"
+    _write_archive(egg, 1)
+    node.env["PYTHONPATH"] += os.pathsep + str(egg)
+    await _forked_ahead(node, "import zipped, fractions", "zipped.version")
+    _write_archive(egg, 2)
+    assert await node.restart() == [False, False]
+    assert await shown(node) == ["2", "2"]
+
+
+def _write_archive(path: Path, version: int) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("zipped.py", f"version = {version}")
+
+
+async def test_an_import_that_counts_the_processors_is_repeated_when_they_change(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    """Kubernetes moves a running pod to other processors when a pod with processors of its own comes or goes."""
+    processors = sorted(os.sched_getaffinity(0))
+    if len(processors) < 2:
+        pytest.skip("this machine has one processor")
+    node.package("counts", "import os\nnumber = len(os.sched_getaffinity(0))")
+    await _forked_ahead(node, "import counts, fractions", "counts.number")
+    for process in psutil.Process().children(recursive=True):
+        process.cpu_affinity(processors[:1])
+    assert await node.restart() == [False, False]
+    assert await shown(node) == ["1", "1"]
+    assert sentences() == ["not warm: the processors of this process are not those that the imports had"]
