@@ -49,6 +49,8 @@ class StartConditions:
     """The number of further descriptors that the command passes on."""
     is_bound: bool = False
     """Whether it is bound to processors."""
+    interpreter: str = ""
+    """The program file that runs, without symbolic links."""
 
 
 def refuse_program(program: Program) -> str:
@@ -210,6 +212,7 @@ def refuse_conditions(zygote: StartConditions, worker: StartConditions) -> str:
     """Return the reason against starting this worker from that zygote."""
     differences = {
         "its arguments differ from those of the first worker": worker.argv != zygote.argv,
+        "its program is another one than that of the first worker": worker.interpreter != zygote.interpreter,
         "its working directory differs from that of the first worker": worker.cwd != zygote.cwd,
         "stdout or stderr is of another kind than in the first worker": worker.streams != zygote.streams,
         "descriptors are passed on to it": worker.descriptors != zygote.descriptors,

@@ -91,7 +91,13 @@ class ZygoteBuilder:
         """Return what this command must have in common with a zygote that it is forked from."""
         stable = {name: value for name, value in command.env.items() if name not in self._varying}
         return StartConditions(
-            command.argv, command.cwd, stable, stream_kinds(command), len(command.fds), is_bound=bool(command.cpus)
+            command.argv,
+            command.cwd,
+            stable,
+            stream_kinds(command),
+            len(command.fds),
+            is_bound=bool(command.cpus),
+            interpreter=find_program(command.argv, command.env, command.cwd).interpreter,
         )
 
     def check(self, command: Command, pid: int, recording: Recording) -> None:

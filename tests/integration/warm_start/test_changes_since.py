@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from testing.pythons import need_python
 from tests.integration.warm_start.shown import SHOW, shown
 from tests.integration.warm_start.warm_node import WarmNode
 
@@ -84,3 +85,16 @@ async def test_an_import_that_counts_the_processors_is_repeated_when_they_change
     assert await node.restart() == [False, False]
     assert await shown(node) == ["1", "1"]
     assert sentences() == ["not warm: the processors of this process are not those that the imports had"]
+
+
+async def test_a_link_to_another_python_starts_that_one(node: WarmNode, sentences: Sentences) -> None:
+    other = need_python("3.12")
+    link = node.folder / "python"
+    link.symlink_to(_PYTHON)
+    words = (link, node.work / "train.py")
+    await _forked_ahead(node, "import decimal, fractions", "sys.version_info[1]", *words)
+    link.unlink()
+    link.symlink_to(other)
+    assert await node.restart(*words) == [False, False]
+    assert await shown(node) == ["12", "12"]
+    assert sentences() == ["not warm: its program is another one than that of the first worker"]
