@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from testing.pythons import need_python
+from testing.waiting import aeventually
 from tests.integration.warm_start.shown import SHOW, shown
 from tests.integration.warm_start.warm_node import WarmNode
 
@@ -98,3 +99,11 @@ async def test_a_link_to_another_python_starts_that_one(node: WarmNode, sentence
     assert await node.restart(*words) == [False, False]
     assert await shown(node) == ["12", "12"]
     assert sentences() == ["not warm: its program is another one than that of the first worker"]
+
+
+async def test_a_tool_that_monitors_python_before_the_script_is_a_reason(node: WarmNode, sentences: Sentences) -> None:
+    python = need_python("3.12")
+    node.package("sitecustomize", "import sys\nsys.monitoring.use_tool_id(sys.monitoring.COVERAGE_ID, 'coverage')\n")
+    await node.start(python, node.script("import decimal"))
+    await aeventually(lambda: node.starter._reasons.refusal or node.starter._zygote.ready, what="a decision")
+    assert sentences() == ["not warm: a debugger or coverage tool is active before the script begins"]

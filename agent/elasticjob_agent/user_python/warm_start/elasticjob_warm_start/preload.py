@@ -243,7 +243,7 @@ class Preload:
                 :20
             ],
             "folder_changed": os.getcwd() != self._folder,
-            "tracer": sys.gettrace() is not None or sys.getprofile() is not None,
+            "tracer": recorder.has_tracer(),
             "top_level": sorted({name.partition(".")[0] for name in added}),
             "files": {**_modification_times(map(_origin_in_spec, loaded)), **path_files(self.folders)},
         }

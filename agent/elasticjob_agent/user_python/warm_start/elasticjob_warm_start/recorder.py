@@ -63,13 +63,20 @@ def greeting() -> "dict[str, object]":
         "libc": _libc(),
         "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
         "debug_build": hasattr(sys, "gettotalrefcount"),
-        "tracer": sys.gettrace() is not None or sys.getprofile() is not None,
+        "tracer": has_tracer(),
         "inspect": bool(sys.flags.inspect or sys.flags.interactive),
         "safe_path": bool(getattr(sys.flags, "safe_path", False)),
         "usercustomize": _has_usercustomize(),
         "import_log": _has_import_log(),
         "debug_allocator": bool(sys.flags.dev_mode or "debug" in os.environ.get("PYTHONMALLOC", "")),
     }
+
+
+def has_tracer() -> bool:
+    """Whether a debugger, a profiler or a coverage tool watches this interpreter."""
+    monitoring = getattr(sys, "monitoring", None)  # from Python 3.12 on; it has six places for tools
+    has_tool = monitoring is not None and any(map(monitoring.get_tool, range(6)))
+    return has_tool or sys.gettrace() is not None or sys.getprofile() is not None
 
 
 def _libc() -> str:
