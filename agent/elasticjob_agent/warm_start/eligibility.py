@@ -21,7 +21,7 @@ _READ_WHEN_LOADED = (
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "MALLOC_", "MIMALLOC_", "LD_"),
     *("TF_", "PYTORCH_", "ATEN_", "ONEDNN_", "DNNL_", "MKLDNN_", "ARROW_", "OPENCV_", "GLOG_", "GRPC_", "TBB_"),
     *("TORCH_CPP_", "TORCH_DISTRIBUTED_DEBUG", "TORCH_SHOW_CPP_", "TORCH_ALLOW_TF32_", "TORCH_BLAS_", "TORCH_LINALG_"),
-    *("NPY_", "HDF5_USE_FILE_LOCKING", "HDF5_DRIVER", "HDF5_VOL_", "OPENSSL_", "KINETO_"),
+    *("NPY_", "HDF5_USE_FILE_LOCKING", "HDF5_DRIVER", "HDF5_VOL_", "OPENSSL_", "SSL_CERT_", "KINETO_"),
 )
 """Variables whose names begin so are read in C when a library is loaded, which nothing can watch."""
 _LOG_LEVELS = "TF_CPP_"

@@ -66,7 +66,7 @@ _SENTENCE = "the script or a package sets OMP_NUM_THREADS, which libraries read 
     [
         *("OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "TORCH_CPP_LOG_LEVEL", "TORCH_DISTRIBUTED_DEBUG"),
         *("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "NPY_DISABLE_CPU_FEATURES", "HDF5_USE_FILE_LOCKING"),
-        *("MKLDNN_MAX_CPU_ISA", "OPENSSL_CONF"),
+        *("MKLDNN_MAX_CPU_ISA", "OPENSSL_CONF", "SSL_CERT_FILE"),
     ],
 )
 async def test_a_variable_that_libraries_read_in_c_is_a_reason(node: WarmNode, sentences: Sentences, name: str) -> None:
