@@ -46,3 +46,26 @@ async def test_the_last_import_is_watched_too(node: WarmNode, sentences: Sentenc
     assert (warm == cold) == (code == "random.seed(3)")
     assert len(set(cold + warm)) == (1 if code == "random.seed(3)" else 4)
     assert sentences() == [f"not preloaded: late ({_REASON})"]
+
+
+_TORCH = """
+class State:
+    def numpy(self): return self
+    def tobytes(self): return b""
+class Generator(int):
+    __slots__ = ()
+    def get_state(self): return State()
+    def seed(self): pass
+default_generator = Generator(1)
+"""
+"""Its generators are no objects of the garbage collector, as those of torch."""
+
+
+async def test_a_package_that_keeps_a_generator_of_torch_in_an_object_is_not_preloaded(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    node.package("torch", _TORCH)
+    node.package("keeps", "import torch\nclass A: pass\nA.generators = [torch.Generator(7)]")
+    cold, warm = await shown_cold_and_warm(node, "import torch, keeps, fractions", "keeps.A.generators")
+    assert warm == cold
+    assert sentences() == ["not preloaded: keeps (keeps a random generator with a seed of its own)"]

@@ -21,6 +21,8 @@ _WITH_STATE = frozenset({"numpy.random.mtrand", "torch"})
 """The modules that make a global generator, besides `random`."""
 _MAX_OWNER_DISTANCE = 6
 _MAX_OWNERS = 100
+_MAX_HOLDERS = 10_000
+"""Objects that are asked at once what they hold, which limits the memory for the answer."""
 
 
 class Generators:
@@ -121,13 +123,13 @@ def _owners_of_torch_generators() -> "set[str]":
     torch: "Any" = sys.modules.get("torch")
     if not hasattr(torch, "default_generator"):
         return set()
-    default = torch.default_generator
-    owners = set()
-    for name, module in list(sys.modules.items()):
-        values = list(getattr(module, "__dict__", {}).values())
-        if any(type(each) is torch.Generator and each is not default for each in values):
-            owners.add(name)
-    return owners
+    objects, wanted = gc.get_objects(), {id(torch.Generator)}
+    found: "dict[int, object]" = {}
+    for start in range(0, len(objects), _MAX_HOLDERS):
+        held = gc.get_referents(*objects[start : start + _MAX_HOLDERS])
+        kept = compress(held, map(wanted.__contains__, map(id, map(type, held))))
+        found.update((id(each), each) for each in kept if each is not torch.default_generator)
+    return {owner_of(each) for each in found.values()}
 
 
 def owner_of(thing: object) -> str:
