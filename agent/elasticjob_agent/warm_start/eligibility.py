@@ -51,6 +51,8 @@ class StartConditions:
     """Whether it is bound to processors."""
     interpreter: str = ""
     """The program file that runs, without symbolic links."""
+    processors: frozenset[int] = frozenset()
+    """Those that the agent may use, by which libraries choose their threads. The kernel may change them."""
 
 
 def refuse_program(program: Program) -> str:
@@ -212,6 +214,7 @@ def refuse_conditions(zygote: StartConditions, worker: StartConditions) -> str:
     """Return the reason against starting this worker from that zygote."""
     differences = {
         "its arguments differ from those of the first worker": worker.argv != zygote.argv,
+        "the processors of this pod are not those that the imports had": worker.processors != zygote.processors,
         "its program is another one than that of the first worker": worker.interpreter != zygote.interpreter,
         "its working directory differs from that of the first worker": worker.cwd != zygote.cwd,
         "stdout or stderr is of another kind than in the first worker": worker.streams != zygote.streams,

@@ -6,6 +6,7 @@ them. A package in between is found only once it is imported by itself. So each 
 
 import asyncio
 import logging
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,6 +99,7 @@ class ZygoteBuilder:
             len(command.fds),
             is_bound=bool(command.cpus),
             interpreter=find_program(command.argv, command.env, command.cwd).interpreter,
+            processors=frozenset(os.sched_getaffinity(0)),
         )
 
     def check(self, command: Command, pid: int, recording: Recording) -> None:

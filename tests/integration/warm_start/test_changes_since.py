@@ -81,11 +81,14 @@ async def test_an_import_that_counts_the_processors_is_repeated_when_they_change
         pytest.skip("this machine has one processor")
     node.package("counts", "import os\nnumber = len(os.sched_getaffinity(0))")
     await _forked_ahead(node, "import counts, fractions", "counts.number")
-    for process in psutil.Process().children(recursive=True):
-        process.cpu_affinity(processors[:1])
-    assert await node.restart() == [False, False]
-    assert await shown(node) == ["1", "1"]
-    assert sentences() == ["not warm: the processors of this process are not those that the imports had"]
+    try:
+        for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+            process.cpu_affinity(processors[:1])
+        assert await node.restart() == [False, False]
+        assert await shown(node) == ["1", "1"]
+    finally:
+        psutil.Process().cpu_affinity(processors)
+    assert sentences() == ["not warm: the processors of this pod are not those that the imports had"]
 
 
 async def test_a_link_to_another_python_starts_that_one(node: WarmNode, sentences: Sentences) -> None:

@@ -28,7 +28,7 @@ _ROWS = {
         "test_faults.py::test_a_file_beside_the_script_that_hides_a_module_is_a_cold_start"
     ),
     "… has changed since it was imported": "test_faults.py::test_a_package_that_was_changed_since_is_a_cold_start",
-    "the processors of this process are not those that the imports had": (
+    "the processors of this pod are not those that the imports had": (
         "test_changes_since.py::test_an_import_that_counts_the_processors_is_repeated_when_they_change"
     ),
     "the zygote cannot fork: Resource temporarily unavailable": (

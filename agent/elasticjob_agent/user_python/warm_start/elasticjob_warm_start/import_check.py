@@ -21,7 +21,6 @@ class ImportCheck:
         top_level: "list[str]",
         folders: "list[str]",
         package_folders: "tuple[str, ...] | list[str]" = (),
-        processors: "frozenset[int]" = frozenset(),
     ) -> None:
         """Compare with this state.
 
@@ -30,9 +29,7 @@ class ImportCheck:
             top_level: the first parts of the names of these modules.
             folders: the folders that an earlier worker has added to sys.path.
             package_folders: those of installed packages; a new `.pth` file there counts as changed.
-            processors: those of the process after the imports, by which libraries choose their threads.
         """
-        self._processors = processors
         self._package_folders = tuple(package_folders)
         # The time of modification may be set, and archives of packages have the same one for all files. The time of the
         # last change of the inode cannot be set.
@@ -59,8 +56,6 @@ class ImportCheck:
         changed = self.first_changed()
         if changed:
             return changed + " has changed since it was imported"
-        if os.sched_getaffinity(0) != self._processors:
-            return "the processors of this process are not those that the imports had"
         for folder in self._searched(package_folders):
             for name in _modules_in(folder):
                 if name in self._top_level:

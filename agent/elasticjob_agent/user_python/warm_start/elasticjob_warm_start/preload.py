@@ -132,7 +132,6 @@ class Preload:
         files.update((path, time_ns) for path, time_ns in before.items() if path in files)
         self.check = ImportCheck(
             files={**data, **files, **folders},
-            processors=frozenset(os.sched_getaffinity(0)),
             top_level=report["top_level"],  # type: ignore[arg-type]
             folders=plan["folders"],  # type: ignore[arg-type]
             package_folders=self.folders,
