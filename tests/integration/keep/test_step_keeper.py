@@ -19,7 +19,7 @@ from elasticjob_agent.keep.transfer.dialer import KeeperDialer
 from elasticjob_agent.keep.transfer.errors import HandshakeError
 from elasticjob_agent.keep.transfer.session import KeeperCredentials
 from elasticjob_agent.keep.transfer.throttle import Throttle
-from elasticjob_api.kept_steps import KeptStep
+from elasticjob_api.kept_steps import History, HistoryEntry, KeptStep, Lineage
 from elasticjob_api.rendezvous_state import Member
 from tests.integration.keep.keepers import JOB, RUN
 from tests.integration.keep.parts import LINEAGE, part_of, publish
@@ -62,6 +62,19 @@ def test_a_step_is_dropped_once_a_worker_publishes_a_newer_one_without_its_part_
     publish(directory, "step-11.1-of-4")
     keeper.take_published()
     assert keeper.parts_to_copy() == (KeptStep(LINEAGE, 11, 4), frozenset({0, 1}))
+
+
+@pytest.mark.parametrize(("highest", "shown"), [(8, KeptStep(LINEAGE, 8, 1)), (7, None)])
+def test_a_committed_step_that_a_later_round_has_given_up_is_shown_no_more(
+    keeper: StepKeeper, highest: int, shown: KeptStep | None
+) -> None:
+    directory = keeper.begin(BeginRequest(RUN, LINEAGE))
+    keeper.start()
+    publish(directory, "step-8")
+    keeper.take_published()
+    keeper.learn(SafePoint(LINEAGE, committed=KeptStep(LINEAGE, 8, 1)))
+    keeper.begin(BeginRequest(RUN, Lineage(9, "later"), History((HistoryEntry(LINEAGE, highest),))))
+    assert keeper.committed == shown
 
 
 def test_a_step_whose_parts_collide_is_neither_announced_nor_held_nor_received_again(keeper: StepKeeper) -> None:

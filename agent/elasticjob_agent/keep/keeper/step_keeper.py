@@ -94,6 +94,8 @@ class StepKeeper:
                 self._told = {step: parts for step, parts in self._found.items() if step.lineage == begun.lineage}
             self._lineage = begun.lineage
             self._history = begun.history.with_lineage(begun.lineage)
+            if self._committed is not None and not self._history.is_alive(self._committed):
+                self._committed = None  # it was given up
             self._place = begun.place or _ALONE
             self.memory.copies = begun.copies
             self._wait = OldestWait()
