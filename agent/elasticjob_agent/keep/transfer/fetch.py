@@ -82,11 +82,10 @@ class PartFetch:
         if source is None:
             if self._lack_of_room is not None:
                 raise self._lack_of_room
+            reason = f"no holder could send part {self._part}: each has failed"
             if self._unreached:
-                raise UnreachedError(
-                    f"no holder could send part {self._part}: {_names(self._unreached)} did not answer"
-                )
-            raise NoSourceError(f"no holder could send part {self._part}: each has failed")
+                raise UnreachedError(f"{reason}; {_names(self._unreached)} may still have it")
+            raise NoSourceError(reason)
         if self._clock() + source.wait_s >= deadline_s:
             raise NoSourceError(f"no holder could send part {self._part} in time")
         self._token.wait(source.wait_s)
