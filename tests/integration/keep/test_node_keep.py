@@ -8,9 +8,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from elasticjob_agent.node.node_keep import NodeKeep
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
 from elasticjob_api import constants
 from elasticjob_api.kept_steps import KeptStep
+from elasticjob_api.rendezvous_state import RendezvousState
 from elasticjob_etcd.memory.client import InMemoryEtcd
 from elasticjob_etcd.memory.store import InMemoryStore
 from testing.waiting import aeventually
@@ -55,29 +57,42 @@ async def test_a_step_is_restored_by_a_keeper_that_could_not_be_reached_at_first
         await keep.close(erase=True)
 
 
+STEP = KeptStep.parse("1.nonce1.7.1")
+
+
+async def hold_step_7(holder: NodeKeep, other: NodeKeep) -> None:
+    """Start two nodes, and let the first one hold the step, which it has published alone."""
+    for keep, member in (holder, ME), (other, OTHER):
+        await keep.start()
+        keep.observe(member, link_secret=SECRET, leads=False)
+    await until_complete(holder, active(1))
+    holder.report_start()
+    publish(Path(holder.variables()[constants.ENV_KEEP]), "step-7", {"state": b"x"})
+    await holder.seal()
+
+
+def restoring_both(round_: int) -> RendezvousState:
+    """Return an active state of both nodes that restores the step."""
+    both = active(round_, history="1.nonce1.7", restore=str(STEP), sources="0:0")
+    return replace(both, members=(ME, OTHER), nprocs="1x2", roles="default*2")
+
+
 async def test_a_node_fetches_the_step_of_a_round_only_as_its_member(keep_dir: Path) -> None:
-    store, step = InMemoryStore(), KeptStep.parse("1.nonce1.7.1")
+    store = InMemoryStore()
     holder, idle = (node_keep(keep_dir.with_name(name), store, HOST) for name in ("holder", "idle"))
     try:
-        for keep, member in (holder, ME), (idle, OTHER):
-            await keep.start()
-            keep.observe(member, link_secret=SECRET, leads=False)
-        await until_complete(holder, active(1))
-        holder.report_start()
-        publish(Path(holder.variables()[constants.ENV_KEEP]), "step-7", {"state": b"x"})
-        await holder.seal()
+        await hold_step_7(holder, idle)
         join(store, ME, holder.holdings)
-        state = active(2, history="1.nonce1.7", restore=str(step), sources="0:0")
+        state = active(2, history="1.nonce1.7", restore=str(STEP), sources="0:0")
         for keep in (holder, idle):
             await until_complete(keep, state)
         # So the record of its join stays exact: the leader uses it without a `ready`.
         assert idle.holdings is not None
         assert not idle.holdings.steps
-        both = active(3, history="1.nonce1.7", restore=str(step), sources="0:0")
-        both = replace(both, members=(ME, OTHER), nprocs="1x2", roles="default*2")
+        both = restoring_both(3)
         for keep in (holder, idle):
             await until_complete(keep, both)
-        assert idle.holdings.steps == {step: frozenset({0})}
+        assert idle.holdings.steps == {STEP: frozenset({0})}
     finally:
         await idle.close(erase=True)
         await holder.close(erase=True)
@@ -86,21 +101,14 @@ async def test_a_node_fetches_the_step_of_a_round_only_as_its_member(keep_dir: P
 async def test_a_step_is_not_given_up_while_etcd_does_not_answer(
     keep_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store, step = InMemoryStore(), KeptStep.parse("1.nonce1.7.1")
+    store = InMemoryStore()
     etcd = InMemoryEtcd(store)
     holder = node_keep(keep_dir.with_name("holder"), store, HOST)
     new = node_keep(keep_dir.with_name("new"), store, HOST, etcd=etcd, restore_timeout_s=5.0)
     try:
-        for keep, member in (holder, ME), (new, OTHER):
-            await keep.start()
-            keep.observe(member, link_secret=SECRET, leads=False)
-        await until_complete(holder, active(1))
-        holder.report_start()
-        publish(Path(holder.variables()[constants.ENV_KEEP]), "step-7", {"state": b"x"})
-        await holder.seal()
+        await hold_step_7(holder, new)
         join(store, ME, holder.holdings)
-        both = active(2, history="1.nonce1.7", restore=str(step), sources="0:0")
-        both = replace(both, members=(ME, OTHER), nprocs="1x2", roles="default*2")
+        both = restoring_both(2)
         await until_complete(holder, both)
         etcd.disconnect()
         new.restore_phase(both)
@@ -117,22 +125,15 @@ async def test_a_step_is_not_given_up_while_etcd_does_not_answer(
 async def test_a_step_is_not_given_up_while_its_holder_lives_and_cannot_be_reached(
     keep_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store, step = InMemoryStore(), KeptStep.parse("1.nonce1.7.1")
+    store = InMemoryStore()
     holder, new = (node_keep(keep_dir.with_name(name), store, HOST) for name in ("holder", "new"))
     try:
-        for keep, member in (holder, ME), (new, OTHER):
-            await keep.start()
-            keep.observe(member, link_secret=SECRET, leads=False)
-        await until_complete(holder, active(1))
-        holder.report_start()
-        publish(Path(holder.variables()[constants.ENV_KEEP]), "step-7", {"state": b"x"})
-        await holder.seal()
+        await hold_step_7(holder, new)
         assert holder.holdings is not None
         with socket.create_server((HOST, 0)) as listener:
             closed = listener.getsockname()[1]
         lease = join(store, ME, replace(holder.holdings, port=closed))
-        both = active(2, history="1.nonce1.7", restore=str(step), sources="0:0")
-        both = replace(both, members=(ME, OTHER), nprocs="1x2", roles="default*2")
+        both = restoring_both(2)
         await until_complete(holder, both)
 
         def has_tried() -> bool:

@@ -10,7 +10,7 @@ from elasticjob_operator.model.text import node_count_text, pluralize
 from elasticjob_operator.policy.status.conditions import is_true
 from elasticjob_operator.policy.status.keep import NOT_RUNNING, OF_PERSISTING, PERSIST_UNREADABLE
 
-_TELLS_EACH = frozenset({PERSIST_UNREADABLE, NOT_RUNNING})
+_EACH_IS_NEWS = frozenset({PERSIST_UNREADABLE, NOT_RUNNING})
 """Reasons of the condition KeepDegraded with which each new error of persisting has an event."""
 
 
@@ -86,8 +86,8 @@ def _trouble_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
 def _keep_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     was, now = before.keep or KeepStatus(), after.keep or KeepStatus()
     # While a job runs, each step that cannot be written has a text of its own. A wait or a lost last step is news.
-    tells_each = any(c.type == ConditionType.KEEP_DEGRADED and c.reason in _TELLS_EACH for c in after.conditions)
-    if now.persist_error and (not was.persist_error or (tells_each and now.persist_error != was.persist_error)):
+    each_is_news = any(c.type == ConditionType.KEEP_DEGRADED and c.reason in _EACH_IS_NEWS for c in after.conditions)
+    if now.persist_error and (not was.persist_error or (each_is_news and now.persist_error != was.persist_error)):
         yield Event(EventReason.PERSIST_FAILED, now.persist_error, warning=True)
     degraded = _became_true(before, after, ConditionType.KEEP_DEGRADED)
     if degraded is not None and degraded.reason not in OF_PERSISTING:
