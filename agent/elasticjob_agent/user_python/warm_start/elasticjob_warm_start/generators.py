@@ -15,6 +15,7 @@ from .module_ends import ModuleEnds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
     from typing import Any
 
 _WITH_STATE = frozenset({"numpy.random.mtrand", "torch"})
@@ -99,10 +100,14 @@ def instances(kinds: "tuple[type, ...]") -> "list[object]":
         if id(kind) not in wanted:
             wanted[id(kind)] = kind
             rest += type.__subclasses__(kind)
-    objects = gc.get_objects()
+    return list(_of_classes(gc.get_objects(), wanted))
+
+
+def _of_classes(objects: "list[Any]", ids: "Container[int]") -> "Iterator[Any]":
+    """Return those of these objects whose class has one of these ids."""
     # Not isinstance: it asks the object, and some warn or import something then. A class has an id without being asked.
     # The loops are those of C.
-    return list(compress(objects, map(wanted.__contains__, map(id, map(type, objects)))))
+    return compress(objects, map(ids.__contains__, map(id, map(type, objects))))
 
 
 def _global_states() -> "dict[str, object]":
@@ -127,7 +132,7 @@ def _owners_of_torch_generators() -> "set[str]":
     found: "dict[int, object]" = {}
     for start in range(0, len(objects), _MAX_HOLDERS):
         held = gc.get_referents(*objects[start : start + _MAX_HOLDERS])
-        kept = compress(held, map(wanted.__contains__, map(id, map(type, held))))
+        kept = _of_classes(held, wanted)
         found.update((id(each), each) for each in kept if each is not torch.default_generator)
     return {owner_of(each) for each in found.values()}
 
