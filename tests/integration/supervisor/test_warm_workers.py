@@ -1,9 +1,12 @@
 """Workers that a zygote has forked: their ends and all that they have from the kernel are those of executed workers."""
 
+import contextlib
 import json
 import os
 import resource
 import signal
+import socket
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.supervisor import Child, FileSink, StartError, Supervisor
+from elasticjob_agent.supervisor.preforked import PreforkedWorker
 from testing.waiting import aeventually
 from tests.integration.supervisor.commands import Builder, RecordingConsole
 from tests.integration.supervisor.warm_spawn import fork_ahead, spawn_warm
@@ -137,6 +141,31 @@ async def test_a_log_that_cannot_be_opened_leaves_no_worker_behind(
         await supervisor.spawn([unwritable], [worker])
     await aeventually(lambda: not Path(f"/proc/{worker.pid}").exists(), what="the end of the worker")
     assert supervisor._preforked == {}
+
+
+async def test_a_fork_server_does_not_wait_for_a_socket_that_outlives_its_worker(
+    supervisor: Supervisor, build: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A zygote that is stopped right after its fork keeps the socket of the worker open."""
+    with contextlib.ExitStack() as kept:
+        adopt = supervisor.adopt
+
+        async def adopt_and_keep(count: int, send: Callable[[Sequence[socket.socket]], None]) -> list[PreforkedWorker]:
+            def keep_and_send(ends: Sequence[socket.socket]) -> None:
+                for end in ends:
+                    kept.enter_context(end.dup())
+                send(ends)
+
+            return await adopt(count, keep_and_send)
+
+        monkeypatch.setattr(supervisor, "adopt", adopt_and_keep)
+        [worker] = await fork_ahead(supervisor, build.python_with_site(""), 1)
+        server = supervisor.server_pid
+        os.kill(worker.pid, signal.SIGKILL)
+        await aeventually(lambda: not worker.is_alive, what="the end of the worker")
+        [child] = await supervisor.spawn([build("true")])
+        assert (await child.exit).code == 0
+        assert supervisor.server_pid == server
 
 
 _CORE = """

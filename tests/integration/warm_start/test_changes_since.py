@@ -57,6 +57,29 @@ async def test_a_package_that_has_changed_with_the_same_time_is_imported_anew(no
     assert await shown(node) == ["2", "2"]
 
 
+async def test_a_package_that_changes_during_the_imports_is_imported_anew(node: WarmNode) -> None:
+    """The first two imports of `swap` are those of the ranks. The third one, of the zygote, replaces a package."""
+    file = node.packages / "changing" / "__init__.py"
+    file.parent.mkdir()
+    first, second, replacement = (node.folder / name for name in ("first", "second", "replacement"))
+    for each, text in {file: "version = 1", first: "", second: "", replacement: "version = 2"}.items():
+        each.write_text(text)
+        os.utime(each, (10**9, 10**9))
+    moves = {str(first): f"{first}-used", str(second): f"{second}-used", str(replacement): str(file)}
+    node.package(
+        "swap",
+        "import changing, os\n"
+        f"for source, target in {moves!r}.items():\n"
+        "    try: os.rename(source, target)\n"
+        "    except OSError: continue\n"
+        "    break\n",
+    )
+    assert await _forked_ahead(node, "import changing, swap", "changing.version") == ["1", "1"]
+    assert not replacement.exists()
+    await node.restart()
+    assert await shown(node) == ["2", "2"]
+
+
 async def test_an_installed_archive_that_was_replaced_is_imported_anew(node: WarmNode) -> None:
     egg = node.packages / "lib.egg"
     _write_archive(egg, 1)

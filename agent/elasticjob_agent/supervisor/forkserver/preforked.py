@@ -7,7 +7,6 @@
 The end of the socket without an answer is the end of the worker.
 """
 
-import os
 import socket
 import struct
 from array import array
@@ -45,10 +44,14 @@ def send_command(fd: int, fds: "list[int]") -> None:
 
 def read_failure(fd: int) -> bytes:
     """Return the failure that the worker reports on this socket, empty if it runs its command."""
+    link = socket.socket(fileno=fd)
     try:
-        report = os.read(fd, _REPORT_BYTES)
-    except ConnectionError:  # it died with a message of ours unread
+        # Never wait: a zygote that was stopped as it forked keeps the socket of a dead worker open.
+        report = link.recv(_REPORT_BYTES, socket.MSG_DONTWAIT)
+    except (ConnectionError, BlockingIOError):  # it died with a message of ours unread, or without an answer
         report = b""
+    finally:
+        link.detach()
     return b"" if report == b"ok" else report or (_LOST + HAS_ENDED).encode("ascii")
 
 

@@ -81,7 +81,7 @@ class ForkServer:
                 self._finish_start(self._handshakes[fd])
             elif fd in self._arrivals:
                 self._register_preforked(fd)
-            else:
+            elif fd == self._agent.fileno():  # any other one was closed for an earlier event of this look
                 self._receive()
         self._reap()
         self._answer()

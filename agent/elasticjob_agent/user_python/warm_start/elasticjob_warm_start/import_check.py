@@ -21,6 +21,7 @@ class ImportCheck:
         top_level: "list[str]",
         folders: "list[str]",
         package_folders: "tuple[str, ...] | list[str]" = (),
+        changed: "dict[str, int] | None" = None,
     ) -> None:
         """Compare with this state.
 
@@ -29,13 +30,14 @@ class ImportCheck:
             top_level: the first parts of the names of these modules.
             folders: the folders that an earlier worker has added to sys.path.
             package_folders: those of installed packages; a new `.pth` file there counts as changed.
+            changed: the times of change that some of these files had before their import; others have that of now.
         """
         self._package_folders = tuple(package_folders)
-        # The time of modification may be set, and archives of packages have the same one for all files. The time of the
-        # last change of the inode cannot be set.
+        times = dict(changed or {})
+        times.update(changed_times(path for path in files if path not in times))
         # One text: a look at thousands of objects writes to their reference counts. Each write copies a page that the
         # zygote shares with its workers.
-        self._files = "\0".join("{} {} {}".format(time_ns, _changed_ns(path), path) for path, time_ns in files.items())
+        self._files = "\0".join("{} {} {}".format(time_ns, times[path], path) for path, time_ns in files.items())
         self._top_level = frozenset(top_level)
         self._folders = folders
 
@@ -69,12 +71,18 @@ class ImportCheck:
         return list(dict.fromkeys([*own, *(each for each in others if not is_below(each, package_folders))]))
 
 
-def _changed_ns(path: str) -> int:
-    """Return the time at which this file or its name was changed last; -1 if there is none."""
-    try:
-        return os.stat(path).st_ctime_ns
-    except (OSError, ValueError):
-        return -1
+def changed_times(paths: "Iterable[str]") -> "dict[str, int]":
+    """Return for each of these files when it or its name was changed last, in nanoseconds; -1 if there is none.
+
+    The time of modification may be set, and archives of packages have the same one for all files. This one cannot.
+    """
+    times = {}
+    for path in paths:
+        try:
+            times[path] = os.stat(path).st_ctime_ns
+        except (OSError, ValueError):
+            times[path] = -1
+    return times
 
 
 def _parts(text: str) -> "Iterator[str]":

@@ -19,7 +19,7 @@ from . import entry, process_facts, recorder
 from .data_files import DataFiles
 from .environment import RecordingEnvironment
 from .environment_copies import find_kept
-from .import_check import ImportCheck, path_files
+from .import_check import ImportCheck, changed_times, path_files
 from .import_watch import ImportWatch
 from .missing_modules import MissingModules
 from .paused_collector import PausedCollector
@@ -98,6 +98,7 @@ class Preload:
         self.folders = package_folders()
         before = _modification_times([*modules.values(), *map(_origin_in_spec, self._of_site)])
         before.update(path_files(self.folders))
+        changed_before = changed_times(before)
         folders = _modification_times(self.folders)  # a new package may hide another one, or be found by one
         variables: "dict[str, list[str]]" = plan["variables"]  # type: ignore[assignment]
         changes: "dict[str, list[str]]" = {}
@@ -135,6 +136,7 @@ class Preload:
             top_level=report["top_level"],  # type: ignore[arg-type]
             folders=plan["folders"],  # type: ignore[arg-type]
             package_folders=self.folders,
+            changed=changed_before,
         )
         report["protocol"] = PROTOCOL
         report["greeting"] = greeting
