@@ -291,6 +291,8 @@ class KeepReport:
     """Why the last attempt to persist a step failed; empty if it did not."""
     is_waiting: bool = False
     """Whether it runs no worker until it can read `keep.persistTo`; then `persist_error` has the reason."""
+    restoring: int | None = None
+    """Number of the step that this node must have before its workers start; None: they wait for no step."""
     degraded: str = ""
     """Why its parts have fewer copies than `keep.copies`, or why nothing is kept; empty if all is well."""
 

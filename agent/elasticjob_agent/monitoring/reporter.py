@@ -59,6 +59,10 @@ class KeepReporter(Protocol):
     def is_waiting(self) -> bool:
         """Whether the node waits for a disk: that is reported before the first round, too."""
 
+    @property
+    def restoring(self) -> int | None:
+        """The number of the step for which the workers of this node wait; None: they wait for none."""
+
     def report(self) -> KeepReport:
         """Return what the node knows and holds now."""
 
@@ -121,8 +125,8 @@ class Reporter:
 
     @property
     def _has_news(self) -> bool:
-        """Whether a report has more than the node record: a round was begun here, or the node waits for a disk."""
-        is_waiting = self._keep is not None and self._keep.is_waiting
+        """Whether a report has more than the node record: a round was begun here, or the node waits for a step."""
+        is_waiting = self._keep is not None and (self._keep.is_waiting or self._keep.restoring is not None)
         return self._workers.assignment is not None or self._written is not None or is_waiting
 
     def _watch_for_hangs(self, group: asyncio.TaskGroup, deadline_s: float) -> None:

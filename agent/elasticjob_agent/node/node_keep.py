@@ -5,7 +5,6 @@ round restores is waited for, up to the limit of the job. Peers are read from et
 """
 
 import asyncio
-import contextlib
 import logging
 import math
 import time
@@ -15,7 +14,7 @@ from typing import Any
 
 from elasticjob_agent.keep.client import KeeperClient
 from elasticjob_agent.keep.keeper.errors import KeeperError, KeeperSilentError
-from elasticjob_agent.keep.keeper.messages import JoinRequest, OpenRequest
+from elasticjob_agent.keep.keeper.messages import OpenRequest
 from elasticjob_agent.keep.keeper.persist_messages import PersistUpdate
 from elasticjob_agent.keep.keeper_connection import START_S
 from elasticjob_agent.keep.rules.persisting import newest_of_lineages
@@ -24,6 +23,7 @@ from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.commit_meter import CommitMeter
 from elasticjob_agent.node.keep_report import keep_report, late_reason, waiting_for_keeper
 from elasticjob_agent.node.keep_settings import KeepSettings
+from elasticjob_agent.node.keeper_identity import KeeperIdentity
 from elasticjob_agent.node.keeper_lister import KeeperLister
 from elasticjob_agent.node.memory_source import MemorySource
 from elasticjob_agent.node.no_shared_dir import NoSharedDir
@@ -49,6 +49,8 @@ _PEERS_AFTER_S = 0.25
 _RETRY_S = 2.0
 _RETRY_AT_MOST_S = 30.0
 """Seconds between two looks for peers that have no record, at most: a node may have no keeper."""
+_LATE_S = 2.0
+"""Seconds after which a restore is reported; most take milliseconds."""
 _AGAIN_S = 0.5
 """Seconds between two tries to begin a round that restores a step, while the keeper is being replaced."""
 _LOOK_S = 5.0
@@ -80,12 +82,8 @@ class NodeKeep(KeepPort):
         self._lister = lister
         self._memory = MemorySource(self._keeper, lister, settings)
         self._settings = settings
-        self._me: Member | None = None
-        self._secret: bytes | None = None
+        self._identity = KeeperIdentity(self._keeper)
         self._leads = False
-        self._joined: JoinRequest | None = None
-        self._early: tuple[str, Member | None, bytes | None] | None = None
-        """The state, by its nonce, for which the keeper got this node's identity before the round closed."""
         self._round: PreparedRound | None = None
         self._departure: NodeDepartureWait | None = None
         self._shared: SharedDir | NoSharedDir = NoSharedDir()
@@ -134,8 +132,8 @@ class NodeKeep(KeepPort):
         """Take in what the keeper and its peers need to know of this node. Raises the error of an internal task."""
         if self._error is not None:  # an error of this code ends the agent: it is never ignored
             raise self._error
-        is_news = (me, link_secret, leads) != (self._me, self._secret, self._leads)
-        self._me, self._secret, self._leads = me, link_secret, leads
+        is_news = self._identity.observe(me, link_secret) or leads != self._leads
+        self._leads = leads
         if is_news and self._round is not None and self._round.has_started:
             self._introduce(self._round)
         if is_news and self.is_waiting:
@@ -143,15 +141,16 @@ class NodeKeep(KeepPort):
 
     def restore_phase(self, state: RendezvousState) -> RestorePhase:
         """Return how far this node is with this state; for a new active one, begin to prepare the round."""
-        self._shared.observe(state, self._me)
-        if state.phase is not RoundPhase.ACTIVE or self._me is None:
+        self._shared.observe(state, self._identity.me)
+        if state.phase is not RoundPhase.ACTIVE or self._identity.me is None:
             self._end_round()
-            self._join_early(state)
+            if self._identity.note_forming(state):
+                self._spawn(self._identity.join_early(state))
             return RestorePhase.NOT_NEEDED
         known = self._round
         if known is None or (known.state.round, known.state.nonce) != (state.round, state.nonce):
             self._end_round()
-            known = self._round = PreparedRound(state, rank_of(state, self._me))
+            known = self._round = PreparedRound(state, rank_of(state, self._identity.me))
             known.task = self._spawn(self._prepare(known))
         return known.phase
 
@@ -165,7 +164,7 @@ class NodeKeep(KeepPort):
     def lingers(self, state: RendezvousState) -> bool:
         """Return whether others may need what this node has, or its steps are written to disk."""
         if state.phase is RoundPhase.SUSPENDED or state.phase.is_final:
-            return self._shared.drains(state, self._me)
+            return self._shared.drains(state, self._identity.me)
         if state.phase not in {RoundPhase.FORMING, RoundPhase.ACTIVE} or not self._settings.linger_s:
             self.stop_lingering()
             return False
@@ -173,16 +172,16 @@ class NodeKeep(KeepPort):
             self._departure = NodeDepartureWait(
                 self._keeper,
                 self._lister,
-                join=self._join,
+                join=self._identity.join,
                 within_s=self._settings.linger_s,
                 look_s=_LOOK_TO_DRAIN_S if self.persists else _LOOK_S,
                 on_end=self._notify_change,
                 spawn=self._spawn,
             )
-        self._departure.observe(state, self._me)
+        self._departure.observe(state, self._identity.me)
         if not self._departure.is_over:
             return True
-        return self._departure.is_last and self._shared.drains(state, self._me)
+        return self._departure.is_last and self._shared.drains(state, self._identity.me)
 
     # --- for the rest of the agent -----------------------------------------------------------------------------------
 
@@ -198,7 +197,13 @@ class NodeKeep(KeepPort):
             size_limit_bytes=self._settings.size_limit or 0,
             persist_error=self._shared.lost or self._waits_for or self._keeper.persist.error,
             is_waiting=self.is_waiting,
+            restoring=self.restoring,
         )
+
+    @property
+    def restoring(self) -> int | None:
+        """The number of the step for which the workers of this node wait; None: they wait for none."""
+        return None if self._round is None else self._round.restoring
 
     @property
     def is_waiting(self) -> bool:
@@ -253,6 +258,7 @@ class NodeKeep(KeepPort):
 
     async def _prepare(self, known: PreparedRound) -> None:
         state = known.state
+        late = asyncio.get_running_loop().call_later(_LATE_S, self._notify_report) if state.restore else None
         try:
             # A restore has limits of its own: for the keeper, for the memory of others, and for the shared directory.
             async with asyncio.timeout(None if state.restore else _BEGIN_S):
@@ -264,6 +270,9 @@ class NodeKeep(KeepPort):
             else:
                 log.warning("round %d: steps are not kept on this node: %s", state.round, reason)
             known.phase = RestorePhase.FAILED if state.restore else RestorePhase.NOT_NEEDED
+        finally:
+            if late is not None:
+                late.cancel()
         self.on_change()
 
     async def _enter_patiently(self, known: PreparedRound) -> RestorePhase:
@@ -293,10 +302,10 @@ class NodeKeep(KeepPort):
 
     async def _enter(self, known: PreparedRound) -> RestorePhase:
         """Begin the round in the keeper, and restore its step; raise one of _FAULTS."""
-        state, me = known.state, self._me
+        state, me = known.state, self._identity.me
         if not state.run:
             return RestorePhase.FAILED if state.restore else RestorePhase.NOT_NEEDED
-        await self._join(state, is_needed=known.rank is None)
+        await self._identity.join(state, is_needed=known.rank is None)
         if known.rank is None or me is None:
             return RestorePhase.NOT_NEEDED
         begun = keep_requests.begin_request(state, known.rank, self._settings)
@@ -322,28 +331,6 @@ class NodeKeep(KeepPort):
         known.variables = variables
         return RestorePhase.NOT_NEEDED if step is None else RestorePhase.COMPLETE
 
-    def _join_early(self, state: RendezvousState) -> None:
-        """Let the keeper serve its parts before the round closes: other nodes may fetch them at once."""
-        key = state.nonce, self._me, self._secret
-        if state.run and state.phase is RoundPhase.FORMING and key != self._early:
-            self._early = key
-            self._spawn(self._join_quietly(state))
-
-    async def _join_quietly(self, state: RendezvousState) -> None:
-        with contextlib.suppress(RecordError, KeeperError):  # the round that follows tries it again
-            await self._join(state)
-
-    async def _join(self, state: RendezvousState, *, is_needed: bool = False) -> None:
-        """Let the keeper know its identity, if that is news or `is_needed`; raise RecordError or KeeperError."""
-        if self._me is None:
-            return
-        request = keep_requests.join_request(state, self._me, self._secret)
-        known = self._joined
-        is_same = known is not None and keep_requests.is_same_identity(known, request)
-        if not is_same or is_needed:
-            await self._keeper.join(request)
-            self._joined = request
-
     def _end_round(self) -> None:
         if self._round is not None:
             cancel(self._round.task)
@@ -363,7 +350,7 @@ class NodeKeep(KeepPort):
         await asyncio.sleep(_PEERS_AFTER_S)
         while True:
             try:
-                await self._join(known.state)
+                await self._identity.join(known.state)
                 needed = keep_requests.members_to_find(known.state, known.rank or 0, self._settings.copies)
                 found = await (self._lister.list_all() if leads else self._lister.find(needed))
                 peers = keep_requests.peers_request(known.state, found, leads=leads)

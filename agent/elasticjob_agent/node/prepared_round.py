@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
+from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import RendezvousState
 
 
@@ -23,6 +24,17 @@ class PreparedRound:
     """Why the keeper does not work that is to look for the persisted step, as a sentence without its full stop."""
     task: asyncio.Task[None] | None = None
     peers: asyncio.Task[None] | None = None
+
+    @property
+    def restoring(self) -> int | None:
+        """Return the number of the step for which the workers of this node wait, None if they wait for none."""
+        if self.rank is None or self.phase not in {RestorePhase.PREPARING, RestorePhase.FETCHING}:
+            return None
+        try:
+            step = self.state.step_to_restore()
+        except RecordError:  # the task finds it, too
+            return None
+        return None if step is None else step.number
 
 
 def cancel(task: asyncio.Task[Any] | None) -> None:

@@ -138,12 +138,14 @@ async def test_a_step_is_not_given_up_while_its_holder_lives_and_cannot_be_reach
 
         def has_tried() -> bool:
             assert new.restore_phase(both) is not RestorePhase.FAILED, "the step was given up"
+            assert new.report().restoring == 7
             return "step 7 is not given up yet" in caplog.text
 
         await aeventually(has_tried, what="a try without success")
         store.revoke(lease)
         join(store, ME, holder.holdings)
         await until_complete(new, both)
+        assert (holder.report().restoring, new.report().restoring) == (None, None)
         assert contents(Path(new.variables()[constants.ENV_KEPT])) == {"state": b"x"}
     finally:
         await new.close(erase=True)

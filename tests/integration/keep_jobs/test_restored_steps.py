@@ -1,5 +1,6 @@
 """After the death of a worker, an agent, a keeper or a node, the newest step that all workers published is restored."""
 
+import signal
 from pathlib import Path
 
 from elasticjob_api.exit_codes import ExitCode
@@ -46,6 +47,27 @@ def test_the_replacement_of_a_lost_node_fetches_the_copies_of_its_parts(training
     fleet.kill_worker(2, 0)
     fleet.await_round(3, 2)
     assert fleet.restored(3) == {6}
+
+
+def test_a_node_that_cannot_restore_yet_reports_the_step_before_its_first_round(training: MakeTraining) -> None:
+    fleet = training("2", 1, conf="keep_alive=20,last_call_timeout=1")
+    fleet.begin(2)
+    fleet.train_to(4, 1, 2)
+    fleet.await_held(0, 4, 2)
+    fleet.agents[0].send_signal(signal.SIGSTOP)  # so there is no round before the new node has lost its keeper
+    fleet.kill_agent(1, with_memory=True)
+    fleet.run_training()
+    volume = fleet.volumes[2]
+    away = volume.rename(volume.with_name("away"))
+    volume.touch()
+    fleet.keeper(2).kill()
+    fleet.agents[0].send_signal(signal.SIGCONT)
+    eventually(lambda: 4 in [report.restoring for report in fleet.reports() if report is not None], within_s=40)
+    volume.unlink()
+    away.rename(volume)
+    fleet.await_round(2, 2)
+    assert fleet.restored(2) == {4}
+    eventually(lambda: {report.restoring for report in fleet.reports() if report is not None} == {None}, within_s=40)
 
 
 def test_a_step_that_is_lost_with_its_node_is_restored_by_none(training: MakeTraining) -> None:

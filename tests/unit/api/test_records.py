@@ -70,7 +70,8 @@ RECORDS: list[Any] = [
     NodeSamples(
         round=9,
         keep=KeepReport(round=7, step=10**15 - 1, copies=0, held_bytes=2**40, size_limit_bytes=2**41, skipped=3,
-        persisted_step=0, persisted_ns=2**62, persist_error="ö", degraded="ä", committed_ns=1, copy_s=0.25),
+        persisted_step=0, persisted_ns=2**62, persist_error="ö", degraded="ä", committed_ns=1, copy_s=0.25,
+        restoring=7),
     ),
 ]  # fmt: skip
 

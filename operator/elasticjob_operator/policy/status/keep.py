@@ -113,6 +113,12 @@ def _degradations(snapshot: JobSnapshot, keep: Keep) -> Iterator[tuple[str, str]
     yield PERSIST_FAILED, _first(snapshot, lambda report: "" if report.is_waiting else report.persist_error)
 
 
+def restoring(snapshot: JobSnapshot) -> str:
+    """Return which step a node must have before training goes on; empty if the workers wait for none."""
+    waits = "its workers wait for step {}, which it restores"
+    return _first(snapshot, lambda report: "" if report.restoring is None else waits.format(report.restoring))
+
+
 def _first(snapshot: JobSnapshot, why: Callable[[KeepReport], str]) -> str:
     name = snapshot.job.metadata.name
     return first_reason([(f"{name}-{slot}", why(report)) for slot, report in _reports(snapshot)])

@@ -11,9 +11,10 @@ from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.text import node_count_text
 from elasticjob_operator.policy.lifecycle.unknown_fields import WAITING
 from elasticjob_operator.policy.status.conditions import STARTING, SUSPENDING
-from elasticjob_operator.policy.status.keep import PERSIST_UNREADABLE
+from elasticjob_operator.policy.status.keep import PERSIST_UNREADABLE, restoring
 from elasticjob_operator.policy.status.pending_reason import first_pending_reason
 
+RESTORING_STEP = "RestoringStep"
 MESSAGE_LIMIT = 1024
 
 _REASON_PRIORITY = (ConditionType.FAILED, ConditionType.COMPLETE, ConditionType.RENDEZVOUS_UNAVAILABLE)
@@ -39,8 +40,16 @@ def _reason_and_message(snapshot: JobSnapshot, by_type: dict[str, Condition]) ->
         return ConditionType.AGENTS_UNREACHABLE, by_type[ConditionType.AGENTS_UNREACHABLE].message
     if not _is_true(by_type, ConditionType.RUNNING):
         return _from_unknown_fields(by_type, only=WAITING) or _from_waiting(snapshot, by_type)
+    return _from_running(snapshot, by_type)
+
+
+def _from_running(snapshot: JobSnapshot, by_type: dict[str, Condition]) -> tuple[str, str]:
+    """Return the reason while a round is active: no worker runs until its step is there, so a restore comes first."""
+    keep = _from_keep(by_type)
+    if keep[0] != PERSIST_UNREADABLE and (waits := restoring(snapshot)):
+        return RESTORING_STEP, waits
     degraded = _from_degraded(snapshot, by_type)
-    return degraded if any(degraded) else _from_unknown_fields(by_type) or _from_keep(by_type)
+    return degraded if any(degraded) else _from_unknown_fields(by_type) or keep
 
 
 def _from_keep(by_type: dict[str, Condition]) -> tuple[str, str]:

@@ -90,6 +90,17 @@ def test_a_running_job_whose_steps_are_not_persisted_has_the_reason() -> None:
     assert reason_of(smaller, pod(0), replicas=2, min_replicas=1, **of)[0] == "NodesMissing"
 
 
+def test_a_job_whose_workers_wait_for_a_step_has_the_reason() -> None:
+    of: dict[str, Any] = {"keep": Keep(size_limit="1Gi", persist_to="/ckpt", copies=0)}
+    waits = samples(keep=KeepReport(restoring=52, persist_error="the disk is full"))
+    expected = ("RestoringStep", "j-0: its workers wait for step 52, which it restores")
+    assert reason_of(running(0, samples={member(0): waits}), pod(0), **of) == expected
+    smaller = running(0, spec=record(0, 1), state=active(0), samples={member(0): waits})
+    assert reason_of(smaller, pod(0), replicas=2, min_replicas=1, **of) == expected
+    unreadable = samples(keep=KeepReport(restoring=52, persist_error="training waits", is_waiting=True))
+    assert reason_of(running(0, samples={member(0): unreadable}), pod(0), **of)[0] == "PersistUnreadable"
+
+
 def test_a_failed_job_has_its_reason() -> None:
     at = view(state=state(RoundPhase.FAILED, cause=Cause.OPERATOR, message="DeadlineExceeded: too long"))
     assert reason_of(at) == ("DeadlineExceeded", "too long")
