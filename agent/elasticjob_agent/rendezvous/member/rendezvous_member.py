@@ -320,7 +320,7 @@ class RendezvousMember:
                 break
             except TRANSIENT_ERRORS as error:
                 if (now_s := self._clock()) - logged_s >= LOG_AGAIN_S:
-                    log.warning("etcd does not answer; the workers continue: %s", error)
+                    log.warning("etcd does not answer (workers: %s): %s", self._workers.phase.value, error)
                     logged_s = now_s
                 await asyncio.sleep(RETRY_S)
         log.info("stopping the workers: the job has continued without this session, or this node leaves")
