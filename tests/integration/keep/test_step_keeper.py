@@ -121,6 +121,27 @@ def test_a_keeper_that_replaces_another_one_keeps_no_more_of_what_waited_for_it(
         assert [step.number for step in second.volume.holdings()] == [1, 50]
 
 
+def test_a_keeper_that_learns_of_a_commit_before_its_workers_have_started_keeps_that_step(keep_dir: Path) -> None:
+    begun = BeginRequest(RUN, LINEAGE, place=RoundPlace(0, 2, 0, 1, 2), copies=1)
+    committed, floor = KeptStep(LINEAGE, 1, 2), KeptStep(LINEAGE, 2, 2)
+    with opened(keep_dir) as first:
+        directory = first.begin(begun)
+        first.start()
+        for number in (1, 2):
+            publish(directory, f"step-{number}.0-of-2")
+            first.take_published()
+            first.learn(SafePoint(LINEAGE, committed))
+    with opened(keep_dir) as second:
+        second.begin(begun)
+        second.learn(SafePoint(LINEAGE, committed, floor))  # the leader's keeper sends no answer twice
+        second.start()
+        assert list(second.volume.holdings()) == [committed, floor]
+        assert second.committed == committed
+        announced = second.announcement(None)
+        assert announced is not None
+        assert (announced.committed, announced.oldest_uncommitted) == (committed, floor)
+
+
 def calls_of(act: Callable[[], object]) -> int:
     """Return how many functions were called meanwhile; each item of a generator counts."""
     calls = 0

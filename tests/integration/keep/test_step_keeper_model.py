@@ -116,6 +116,8 @@ class StepKeeperMachine(RuleBasedStateMachine):
         assert self.node.known is not None
         self.keeper.start()
         self.node.workers, self.node.known = Workers.RUNNING, replace(self.node.known, is_running=True)
+        if self.node.last_point is not None:
+            self.node.known = retention.learn(self.node.known, self.node.last_point)
         self.drop_unneeded()
         self.drop_superseded()
 

@@ -110,7 +110,8 @@ class StepKeeper:
         with self._lock:
             if self._known is not None:
                 self._known = replace(self._known, is_running=True)
-                self._drop_unneeded()
+                if self.point is not None:
+                    self.learn(self.point)  # it came before, as to a keeper that replaces another one
                 self._drop_superseded()
 
     def seal(self) -> Holdings:
