@@ -199,13 +199,14 @@ class KeeperConnection:
         """Start a keeper and let it open the volume; raise KeeperLost if it cannot be started."""
         self._restart = None
         trouble = self._listen()
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
+        try:
+            ours, theirs = socket.socketpair()
+            with theirs, contextlib.ExitStack() as opened:
+                opened.enter_context(ours)
                 self._process = start_keeper(theirs, self._listener)
-            except OSError as error:
-                ours.close()
-                raise KeeperLost(f"cannot start a keeper ({sys.executable}): {error.strerror}") from error
+                opened.pop_all()
+        except OSError as error:  # also: this process has no descriptor left
+            raise KeeperLost(f"cannot start a keeper ({sys.executable}): {error.strerror}") from error
         self._began_s = self._loop.time()
         ours.setblocking(False)
         self._socket = ours

@@ -1,7 +1,9 @@
 """A keeper ends with its agent, and an agent goes on without a keeper."""
 
 import asyncio
+import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -103,5 +105,32 @@ async def test_a_keeper_that_ends_at_its_start_is_replaced(keep_dir: Path) -> No
         publish(await client.begin(), "step-5")
         await wait_until_held(client, part_of(5))
         assert client.restarts >= 1
+    finally:
+        await client.close()
+
+
+@contextlib.contextmanager
+def one_descriptor_left() -> Iterator[None]:
+    """Let this process open one more file, and no second one."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open(os.devnull, os.O_RDONLY)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 1, limits[1]))
+    os.close(lowest)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+async def test_an_agent_without_descriptors_goes_on_and_has_a_keeper_again_when_there_are_some(
+    keep_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = WatchedClient(keep_dir)
+    try:
+        with one_descriptor_left():
+            await client.start()
+            await aeventually(lambda: caplog.text.count("Too many open files; the agent tries again") >= 3)
+        publish(await client.begin(), "step-5")
+        await wait_until_held(client, part_of(5))
     finally:
         await client.close()
