@@ -82,6 +82,31 @@ def test_a_full_volume_takes_and_finds_parts_without_manifests_and_refuses_those
     run_in_small_tmpfs(keep_dir, 8 * MIB, act)
 
 
+@pytest.mark.parametrize("linked", ["kept", "pinned", "unpinned"])
+def test_a_full_volume_finds_a_part_without_a_manifest_that_the_keeper_before_has_linked(
+    keep_dir: Path, linked: str
+) -> None:
+    async def act() -> None:
+        volume = Volume(keep_dir / "volume", job="/jobs/a", run="run1")
+        incoming = volume.begin_round(LINEAGE)
+        write_files(incoming / "tmp", {"state": b"x" * MIB})
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            (incoming / "rest").write_bytes(b"y" * (20 * MIB))
+        (incoming / "tmp").rename(incoming / "step-1")
+        assert volume.take("step-1", part_of(1))
+        kept = volume.link(part_of(1).step, [0])
+        if linked != "kept":
+            volume.pins.add(volume.open_part(part_of(1).step, 0))
+        if linked == "unpinned":
+            volume.pins.remove([part_of(1)])
+        assert not list((volume.root / "held").rglob("*.json"))
+        volume.close()
+        assert Volume(keep_dir / "volume", job="/jobs/a", run="run1").holdings() == {part_of(1).step: {0}}
+        assert contents(kept) == {"state": b"x" * MIB}, "the workers still read it"
+
+    run_in_small_tmpfs(keep_dir, 8 * MIB, act)
+
+
 def test_a_file_system_that_fills_during_a_transfer_ends_it_and_it_goes_on_later(keep_dir: Path) -> None:
     async def act() -> None:
         volume = Volume(keep_dir / "volume", job="/jobs/a", run="run1")

@@ -1,12 +1,17 @@
 """The scan of a volume: what is found after any end of the keeper before."""
 
+import contextlib
+import errno
+import itertools
 import json
 import os
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.keep.volume.errors import VolumeUnavailable
+from elasticjob_agent.keep.volume.errors import VolumeError, VolumeUnavailable
 from elasticjob_agent.keep.volume.volume import Volume
 from elasticjob_api.kept_steps import Lineage
 from tests.integration.keep.parts import FILES, LINEAGE, contents, part_of, receive, take, write_files
@@ -68,6 +73,59 @@ def test_a_part_without_a_manifest_is_whole_and_gets_one(keep_dir: Path) -> None
     manifest.unlink()
     assert open_volume(keep_dir).holdings() == {part_of(5).step: {0}}
     assert manifest.exists()
+
+
+def test_a_part_without_a_manifest_is_not_held_if_a_script_has_linked_its_file(keep_dir: Path) -> None:
+    reports: list[str] = []
+    volume = open_volume(keep_dir)
+    assert take(volume, part_of(5))
+    volume.link(part_of(5).step, [0])
+    volume.close()
+    held = keep_dir / "held" / str(LINEAGE) / "5"
+    (held / "0-of-1.json").unlink()
+    (keep_dir / "in" / "other").hardlink_to(held / "0-of-1" / "state.pt")
+    assert open_volume(keep_dir, reports).holdings() == {}
+    assert ["'state.pt' has 3 names" in sentence for sentence in reports] == [True]
+
+
+@pytest.mark.parametrize("missing", ["nothing", "manifest"])
+def test_a_keeper_without_descriptors_opens_no_volume_and_deletes_nothing(keep_dir: Path, missing: str) -> None:
+    reports: list[str] = []
+    volume = open_volume(keep_dir)
+    assert take(volume, part_of(5))
+    volume.link(part_of(5).step, [0])
+    volume.close()
+    if missing == "manifest":
+        (keep_dir / "held" / str(LINEAGE) / "5" / "0-of-1.json").unlink()
+    errors = []
+    for count in itertools.count():
+        with few_descriptors(count):
+            try:
+                volume = open_volume(keep_dir, reports)
+                break
+            except VolumeError as error:
+                errors.append(str(error))
+    assert volume.holdings() == {part_of(5).step: {0}}
+    assert len(errors) > 1
+    assert all(os.strerror(errno.EMFILE) in error for error in errors)
+    assert reports == []
+
+
+@contextlib.contextmanager
+def few_descriptors(count: int) -> Iterator[None]:
+    """Let this process open only so many further files at once."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(map(int, (path.name for path in Path("/proc/self/fd").iterdir())))
+    filled = [os.dup(2)]
+    while filled[-1] < highest:  # the limit is that of the highest number
+        filled.append(os.dup(2))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (filled[-1] + 1 + count, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for fd in filled:
+            os.close(fd)
 
 
 def test_a_manifest_without_its_part_is_nothing(keep_dir: Path) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from elasticjob_agent.keep.persist import files, layout, markers
-from elasticjob_agent.keep.persist.errors import SourceChangedError
+from elasticjob_agent.keep.persist.errors import PersistError, SourceChangedError
 from elasticjob_agent.keep.persist.layout import PersistedFile, SourceFile
-from elasticjob_agent.keep.volume.errors import PartChangedError
+from elasticjob_agent.keep.volume.errors import PartChangedError, ResourcesShortError
 from elasticjob_agent.keep.volume.trees import open_file
 
 _SYNC_BYTES = 32 << 20
@@ -73,6 +73,8 @@ class PartCopy:
             reads = open_file(source, file.name)
         except PartChangedError as error:
             raise SourceChangedError(str(error)) from error
+        except ResourcesShortError as error:
+            raise PersistError(str(error)) from error
         try:
             writes = files.create(draft, below=writing)
             try:

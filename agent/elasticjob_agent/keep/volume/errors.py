@@ -3,6 +3,7 @@
     VolumeError               the base; also: a file operation failed
     ├── VolumeUnavailable     the directory cannot be used: another keeper has it, or it is not a directory of ours
     ├── VolumeFullError       no room is left
+    ├── ResourcesShortError   this process or the machine lacks descriptors or memory: nothing is known of a part
     ├── PartRefused           a part breaks a rule of its contents, and is not taken or received
     │   ├── PublishRefused    a script has not published it as it must
     │   └── PartTooLargeError the part, or the list of its files, is larger than a bound
@@ -31,6 +32,10 @@ class VolumeUnavailable(VolumeError):
 
 class VolumeFullError(VolumeError):
     """The file system is full, or the limit of this volume is reached."""
+
+
+class ResourcesShortError(VolumeError):
+    """This process or the machine has no descriptor or no memory left; no part is at fault."""
 
 
 class PartRefused(VolumeError):
@@ -66,13 +71,19 @@ class PartsCollideError(VolumeError):
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 @contextlib.contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Raise VolumeFullError or VolumeError for an OSError in this block; `what` begins the message."""
+    """Raise a VolumeError of the right kind for an OSError in this block; `what` begins the message."""
     try:
         yield
     except OSError as error:
-        kind = VolumeFullError if error.errno in _FULL else VolumeError
-        raise kind(f"{what}: {error.strerror}") from error
+        raise error_of(error, what) from error
+
+
+def error_of(error: OSError, what: str, other: type[VolumeError] = VolumeError) -> VolumeError:
+    """Return a full volume or short resources as such, and any other error as `other`; `what` begins the message."""
+    kind = VolumeFullError if error.errno in _FULL else ResourcesShortError if error.errno in _SHORT else other
+    return kind(f"{what}: {error.strerror}")

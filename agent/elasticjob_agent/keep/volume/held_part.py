@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from elasticjob_agent.keep.volume.errors import PartChangedError, VolumeError
+from elasticjob_agent.keep.volume.errors import PartChangedError, ResourcesShortError, VolumeError
 from elasticjob_agent.keep.volume.manifest import Manifest
 from elasticjob_agent.keep.volume.paths import KeptPart
 from elasticjob_agent.keep.volume.trees import list_files, open_file
@@ -29,7 +29,12 @@ class HeldPart:
         return self.manifest.crcs
 
     def open_file(self, number: int) -> int:
-        """Return a descriptor of the file with this number, for reading; raise PartChangedError."""
+        """Return a descriptor of the file with this number, for reading.
+
+        Raises:
+            PartChangedError: the file is not as it was published.
+            ResourcesShortError: it cannot be opened for want of descriptors or memory.
+        """
         file = self.manifest.files[number]
         fd = open_file(self.path, file.name)
         found = os.fstat(fd)
@@ -39,8 +44,10 @@ class HeldPart:
         return fd
 
     def is_unchanged(self) -> bool:
-        """Return whether all files have the sizes and times of the manifest."""
+        """Return whether all files have the sizes and times of the manifest; raise ResourcesShortError."""
         try:
             return self.manifest.is_of(list_files(self.path))
+        except ResourcesShortError:
+            raise
         except VolumeError:
             return False

@@ -5,7 +5,7 @@
     manifest, no directory          a deletion was cut short: the manifest is deleted
     anything else                   thrown away
 
-A part that is thrown away is reported.
+A part that is thrown away is reported. None is thrown away because this process lacks descriptors or memory.
 """
 
 import contextlib
@@ -13,8 +13,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from elasticjob_agent.keep.volume.errors import PartChangedError, VolumeError, translated
+from elasticjob_agent.keep.volume.errors import PartChangedError, ResourcesShortError, VolumeError, translated
 from elasticjob_agent.keep.volume.manifest import Manifest, read_manifest
+from elasticjob_agent.keep.volume.own_links import OwnLinks
 from elasticjob_agent.keep.volume.part_limits import PartLimits
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath, parse_held
 from elasticjob_agent.keep.volume.taking import inspect_part
@@ -28,7 +29,13 @@ Report = Callable[[str], None]
 
 
 def scan_held(paths: VolumePath, trash: TrashDir, limits: PartLimits, report: Report) -> dict[KeptPart, Manifest]:
-    """Return each whole part with its manifest; throw away what is none; raise VolumeError if `held` is unreadable."""
+    """Return each whole part with its manifest, and throw away what is none.
+
+    Raises:
+        ResourcesShortError: this process lacks descriptors or memory.
+        VolumeError: `held` cannot be read.
+    """
+    own_links = OwnLinks(paths)
     found: dict[KeptPart, Manifest] = {}
     sizes: defaultdict[KeptStep, int] = defaultdict(int)
     for directory in _part_directories(paths, trash):
@@ -36,8 +43,10 @@ def scan_held(paths: VolumePath, trash: TrashDir, limits: PartLimits, report: Re
         try:
             if part is None:
                 raise PartChangedError("it is not named as a part")
-            found[part] = check_part(paths, trash, part, limits, sizes[part.step])
+            found[part] = check_part(paths, trash, part, limits, sizes[part.step], own_links=own_links)
             sizes[part.step] += found[part].size
+        except ResourcesShortError:
+            raise
         except VolumeError as error:
             report(f"{str(directory)!r:.300} is deleted: {error}")
             throw_away_quietly(trash, directory)
@@ -45,7 +54,9 @@ def scan_held(paths: VolumePath, trash: TrashDir, limits: PartLimits, report: Re
     return found
 
 
-def check_part(paths: VolumePath, trash: TrashDir, part: KeptPart, limits: PartLimits, beside: int) -> Manifest:
+def check_part(
+    paths: VolumePath, trash: TrashDir, part: KeptPart, limits: PartLimits, beside: int, *, own_links: OwnLinks
+) -> Manifest:
     """Return the manifest of a held part; write it if there is none. `beside` are the bytes of the step found before.
 
     Raises:
@@ -54,7 +65,7 @@ def check_part(paths: VolumePath, trash: TrashDir, part: KeptPart, limits: PartL
     """
     manifest = read_manifest(paths.manifest(part))
     if manifest is None:
-        return inspect_part(paths, trash, part, limits, beside)
+        return inspect_part(paths, trash, part, limits, beside, own_links=own_links.count)
     if not manifest.is_of(list_files(paths.part(part))):
         raise PartChangedError("a file has changed after the part was published")
     limits.check(part, manifest, beside)

@@ -6,6 +6,7 @@ contents are checked after the move, because the script could change them before
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from elasticjob_agent.keep.volume.errors import PartRefused, PublishRefused, translated
@@ -35,17 +36,26 @@ def move_published(paths: VolumePath, source: Path, part: KeptPart) -> None:
         source.rename(target)
 
 
-def inspect_part(paths: VolumePath, trash: TrashDir, part: KeptPart, limits: PartLimits, beside: int) -> Manifest:
+def inspect_part(
+    paths: VolumePath,
+    trash: TrashDir,
+    part: KeptPart,
+    limits: PartLimits,
+    beside: int,
+    *,
+    own_links: Callable[[int], int] = lambda _: 0,
+) -> Manifest:
     """Check a part of a script that has no manifest, write one and return it.
 
-    `beside` are the bytes of its step that are held already.
+    `beside` are the bytes of its step that are held already. `own_links` returns how many names of an inode are links
+    that a keeper has made.
 
     Raises:
         PartRefused: its contents break a rule.
         VolumeError: it cannot be read.
     """
     files = list_files(paths.part(part))
-    if linked := next((file for file in files if file.links != 1), None):
+    if linked := next((file for file in files if file.links != 1 and file.links != 1 + own_links(file.inode)), None):
         raise PartRefused(f"{linked.name!r:.120} has {linked.links} names; a hard link may be changed from elsewhere")
     manifest = Manifest.of(files, is_own=True)
     limits.check(part, manifest, beside)

@@ -11,7 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from elasticjob_agent.keep.volume.errors import PartChangedError, PartRefused, translated
+from elasticjob_agent.keep.volume.errors import (
+    PartChangedError,
+    PartRefused,
+    ResourcesShortError,
+    error_of,
+    translated,
+)
 from elasticjob_agent.keep.volume.file_names import DEPTH_LIMIT, FILE_LIMIT, check_file_name
 from elasticjob_agent.keep.volume.trash import TrashDir
 
@@ -30,6 +36,8 @@ class FoundFile:
     mtime_ns: int
     links: int
     """How many names the file has in its file system."""
+    inode: int
+    """Its number there."""
 
 
 @contextmanager
@@ -67,7 +75,7 @@ def _walk(fd: int, prefix: str, budget: list[int]) -> Iterator[FoundFile]:
             if stat.S_ISDIR(found.st_mode):
                 yield from _walk_below(fd, entry.name, name, budget)
             elif stat.S_ISREG(found.st_mode):
-                yield FoundFile(name, found.st_size, found.st_mtime_ns, found.st_nlink)
+                yield FoundFile(name, found.st_size, found.st_mtime_ns, found.st_nlink, found.st_ino)
             else:
                 raise PartRefused(f"{name!r:.120} is neither a file nor a directory")
 
@@ -88,6 +96,7 @@ def open_parent(path: Path, name: str) -> Iterator[tuple[int, str]]:
 
     Raises:
         PartChangedError: a directory is gone, or is none any more.
+        ResourcesShortError: it cannot be opened for want of descriptors or memory.
     """
     *directories, last = name.split("/")
     fd = -1
@@ -100,7 +109,7 @@ def open_parent(path: Path, name: str) -> Iterator[tuple[int, str]]:
     except OSError as error:
         if fd >= 0:
             os.close(fd)
-        raise PartChangedError(f"{name!r:.120} in {path} cannot be reached: {error.strerror}") from error
+        raise error_of(error, f"{name!r:.120} in {path} cannot be reached", PartChangedError) from error
     try:
         yield fd, last
     finally:
@@ -112,12 +121,13 @@ def open_file(path: Path, name: str) -> int:
 
     Raises:
         PartChangedError: it is gone, or is no regular file.
+        ResourcesShortError: it cannot be opened for want of descriptors or memory.
     """
     with open_parent(path, name) as (parent, last):
         try:
             fd = os.open(last, _FILE, dir_fd=parent)
         except OSError as error:
-            raise PartChangedError(f"{name!r:.120} in {path} cannot be opened: {error.strerror}") from error
+            raise error_of(error, f"{name!r:.120} in {path} cannot be opened", PartChangedError) from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise PartChangedError(f"{name!r:.120} in {path} is no regular file any more")
@@ -125,12 +135,19 @@ def open_file(path: Path, name: str) -> int:
 
 
 def read_file(path: Path, most_bytes: int) -> bytes | None:
-    """Return what a regular file has, up to a limit; None for anything else, which a script may have put there."""
+    """Return what a regular file has, up to a limit; None for anything else, which a script may have put there.
+
+    Raises:
+        ResourcesShortError: it cannot be read for want of descriptors or memory.
+    """
     try:
         fd = os.open(path, _FILE)
         with os.fdopen(fd, "rb") as file:
             return file.read(most_bytes) if stat.S_ISREG(os.fstat(fd).st_mode) else None
-    except OSError:
+    except OSError as error:
+        why = error_of(error, f"cannot read {path}")
+        if isinstance(why, ResourcesShortError):
+            raise why from error
         return None
 
 

@@ -71,14 +71,14 @@ def test_checksums_are_known_when_each_file_has_one() -> None:
     "files",
     [
         [],
-        [FoundFile("a", 2, 1, 1)],
-        [FoundFile("a", 1, 2, 1)],
-        [FoundFile("b", 1, 1, 1)],
-        [FoundFile("a", 1, 1, 1), FoundFile("b", 1, 1, 1)],
+        [FoundFile("a", 2, 1, 1, 7)],
+        [FoundFile("a", 1, 2, 1, 7)],
+        [FoundFile("b", 1, 1, 1, 7)],
+        [FoundFile("a", 1, 1, 1, 7), FoundFile("b", 1, 1, 1, 7)],
     ],
     ids=str,
 )
 def test_files_with_another_name_size_or_time_are_not_those_of_the_manifest(files: list[FoundFile]) -> None:
-    manifest = Manifest.of([FoundFile("a", 1, 1, 1)], is_own=True)
-    assert manifest.is_of([FoundFile("a", 1, 1, links=2)])
+    manifest = Manifest.of([FoundFile("a", 1, 1, 1, 7)], is_own=True)
+    assert manifest.is_of([FoundFile("a", 1, 1, links=2, inode=8)])
     assert not manifest.is_of(files)
