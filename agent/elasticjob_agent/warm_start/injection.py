@@ -10,6 +10,8 @@ from elasticjob_agent.supervisor import Command, FileSink, Inherit, LineSink, Nu
 Write = Callable[[bytes], None]
 
 _SITE_FOLDER = Path(__file__).parent.parent / "user_python" / "warm_start" / "site"
+_MODULES = ("elasticjob_before_site.py", "sitecustomize.py")
+"""The modules that Python imports from that folder before the script."""
 REQUEST = "ELASTICJOB_PRELOAD"
 _ORIGINAL = "ELASTICJOB_"
 """In front of the names of variables that we change: each of these has the original value."""
@@ -34,7 +36,13 @@ def become_zygote(command: Command, fd: int, output: Write) -> Command:
 
     Its streams are of the same kinds. Their lines go to `output`, because the record of a failed worker must not have
     them.
+
+    Raises:
+        OSError: a file of ours cannot be read.
     """
+    # Without these files Python would run the script. An upgrade in the running pod may have removed them since.
+    for module in _MODULES:
+        (_SITE_FOLDER / module).read_bytes()
     return replace(
         command,
         name=f"zygote of {command.name}",

@@ -63,6 +63,7 @@ class Zygote:
         Raises:
             StartError: it cannot be started.
             ZygoteLost: it ended at once.
+            OSError: a file of ours that it needs cannot be read.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         fd_registry.register_object(ours)

@@ -1,12 +1,14 @@
 """Fixtures of the warm start's tests: a census around each, a supervisor, and nodes."""
 
 import logging
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from elasticjob_agent.supervisor import Supervisor
+from elasticjob_agent.warm_start import injection
 from testing.processes.census import MARKER, Census
 from tests.integration.warm_start.warm_node import WarmNode, clean_environment
 
@@ -56,3 +58,12 @@ def sentences(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """Return a function that returns the sentences logged about cold starts."""
     caplog.set_level(logging.INFO, logger="elasticjob_agent")
     return lambda: [record.getMessage() for record in caplog.records if record.getMessage().startswith("not ")]
+
+
+@pytest.fixture
+def site_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of the folder that the agent puts in front of PYTHONPATH, for tests that remove its files."""
+    package = tmp_path / "warm_start"
+    shutil.copytree(injection._SITE_FOLDER.parent, package)
+    monkeypatch.setattr(injection, "_SITE_FOLDER", package / "site")
+    return package / "site"

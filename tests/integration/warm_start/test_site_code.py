@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from elasticjob_agent.supervisor import Command
+from elasticjob_agent.warm_start.recording import Recording
 from testing.waiting import aeventually
 from tests.integration.warm_start.shown import SHOW, shown
 from tests.integration.warm_start.warm_node import WarmNode
@@ -252,3 +254,55 @@ async def test_a_sitecustomize_that_patches_modules_is_no_reason(node: WarmNode,
     assert await node.restart() == [True, True]
     assert await shown(node) == ["None", "None"]
     assert (sentences(), b"Traceback" in node.preload.data) == ([], False)
+
+
+def _before_build(node: WarmNode, change: Callable[[], object]) -> None:
+    """Let this change happen when the workers have been recorded, right before the zygote is built."""
+    check = node.starter._builder.check
+
+    def check_and_change(command: Command, pid: int, recording: Recording) -> None:
+        check(command, pid, recording)
+        change()
+
+    node.starter._builder.check = check_and_change  # type: ignore[method-assign]
+
+
+async def _fails_to_build(node: WarmNode) -> str:
+    """Return why no zygote was built, and check that none has run the script."""
+    reasons, failed = node.starter._reasons, "the zygote could not be built: "
+    await aeventually(
+        lambda: reasons.no_zygote.startswith(failed) or len(node.run_files()) > node.nproc, what="a failed build"
+    )
+    await node.ran()
+    return reasons.no_zygote.removeprefix(failed)
+
+
+@pytest.mark.parametrize("lost", ["*.py", "sitecustomize.py", "elasticjob_before_site.py"])
+async def test_no_zygote_is_started_if_a_file_of_it_is_gone(
+    node: WarmNode, sentences: Sentences, site_folder: Path, lost: str
+) -> None:
+    """It would run the script beside the workers. An upgrade in a running pod may remove the files."""
+
+    def lose() -> None:
+        for path in site_folder.glob(lost):
+            path.unlink()
+
+    _before_build(node, lose)
+    node.script()
+    await node.start()
+    assert str(site_folder) in await _fails_to_build(node)
+    assert await node.restart() == [False, False]
+    await node.ran()
+    assert len(sentences()) == 1
+
+
+async def test_a_sitecustomize_in_front_of_that_of_a_zygote_does_not_lead_to_the_script(
+    node: WarmNode, site: Site
+) -> None:
+    own = node.folder / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("")
+    _before_build(node, lambda: site.pth(f"sys.path.insert(0, {str(own)!r})"))
+    node.script()
+    await node.start(site.python, node.work / "train.py")
+    assert await _fails_to_build(node) == "it ended during the imports (exited with code 70)"

@@ -10,10 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent.supervisor import Command, Supervisor
+from elasticjob_agent.supervisor import Child, Command, Supervisor
 from elasticjob_agent.warm_start.injection import become_zygote
 from elasticjob_agent.warm_start.recording import Recording
 from elasticjob_agent.warm_start.zygote import PROTOCOL, Zygote, ZygoteLost
+from testing.waiting import aeventually
 from tests.integration.warm_start.warm_node import WarmNode
 
 
@@ -74,6 +75,23 @@ async def test_a_zygote_ends_without_running_the_script(node: WarmNode, supervis
     assert (end.stopped_by_us, node.run_count()) == (False, 0), node.preload.data
     await supervisor.sweep([child])
     assert node.run_count() == 0
+
+
+async def test_a_zygote_whose_sitecustomize_disappears_as_it_starts_ends(
+    node: WarmNode, supervisor: Supervisor, site_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_zygote = supervisor.start_zygote
+
+    async def lose_and_start(command: Command) -> Child:
+        (site_folder / "sitecustomize.py").unlink()
+        return await start_zygote(command)
+
+    monkeypatch.setattr(supervisor, "start_zygote", lose_and_start)
+    zygote = await _start(node, _command(node))
+    await aeventually(lambda: zygote.child.ended or node.run_count(), what="the end of the zygote")
+    assert node.run_count() == 0
+    assert zygote.child.exit.result().code == 70
+    await zygote.close()
 
 
 async def test_a_zygote_forks_workers_that_outlive_it(node: WarmNode, supervisor: Supervisor) -> None:

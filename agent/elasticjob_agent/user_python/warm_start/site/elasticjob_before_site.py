@@ -6,14 +6,14 @@ for the import of `site`. It undoes what the agent has added to the environment 
 watch.
 
 Only a zygote has this, and it ends at any error: it must never run the script. A zygote whose sitecustomize does not
-find this module ends, too.
+find this module ends, too. So does one in which our sitecustomize has not run by the end of `site`. Its file may be
+gone since, or a `.pth` file may put another one in front of it.
 """
 
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 _NAME = __name__
@@ -24,19 +24,39 @@ class BeforeSiteKind(Warning):
 
 
 class _SiteListener:
-    """A finder that finds nothing; Python asks it for the module `site`."""
+    """A finder of the module `site`, and its loader."""
 
     def __init__(self) -> None:
         self.entry: "Any" = None
         self.request = ""
-        self.end: "Callable[[int], Any] | None" = None
+        self.has_entered = False
+        """Whether our sitecustomize has taken over; it ends a zygote at any error."""
+        self.end: "Any" = None
+        self._loader: "Any" = None
 
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Begin when `site` is asked for."""
+    def find_spec(self, name: str, path: object = None, target: object = None) -> "Any":
+        """Begin when `site` is asked for, and return its spec, with this as its loader."""
         del path, target
-        if name == "site":
-            sys.meta_path[:] = [each for each in sys.meta_path if each is not self]
-            self._begin()
+        if name != "site":
+            return None
+        sys.meta_path[:] = [each for each in sys.meta_path if each is not self]
+        self._begin()
+        spec: "Any" = next(filter(None, (finder.find_spec(name, None) for finder in sys.meta_path)))
+        self._loader, spec.loader = spec.loader, self
+        return spec
+
+    def create_module(self, spec: "Any") -> "Any":
+        """Return what the loader of Python returns."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: "Any") -> None:
+        """Run `site`, and end this process if our sitecustomize has not run in it."""
+        module.__spec__.loader = module.__loader__ = self._loader
+        try:
+            self._loader.exec_module(module)
+        finally:
+            if not self.has_entered:
+                self.end(70)  # EX_SOFTWARE
 
     def _begin(self) -> None:
         import os  # `site` needs it first

@@ -27,6 +27,8 @@ def _enter():
     # An import may replace it, and also a .pth file: a zygote has one from before those.
     end = os._exit if before_site is None else before_site.LISTENER.end
     request = _restore_environment() if before_site is None else before_site.LISTENER.request
+    if before_site is not None:
+        before_site.LISTENER.has_entered = True
     sys.path[:] = [entry for entry in sys.path if entry != here]
     own = sys.modules.pop("sitecustomize")  # Python 2 forgets the names of a module without a reference
     is_zygote = request.startswith("zygote")
