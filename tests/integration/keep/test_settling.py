@@ -3,7 +3,8 @@
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from elasticjob_api.rendezvous_state import Member
 from testing.waiting import aeventually, eventually, scaled
 from tests.integration.keep.keeper_group import keeper_group
 from tests.integration.keep.parts import publish
-from tests.integration.keep.transfer.nodes import HOST, JOB, LINEAGE, RUN, SECRET, STEP, Node
+from tests.integration.keep.transfer.nodes import HOST, JOB, LINEAGE, PART, RUN, SECRET, STEP, Node
 
 COPIES = 2
 HOSTS = ("a", "b", "c")
@@ -40,33 +41,36 @@ class ManualClock:
 
 
 class Origin:
-    """A node that copies a step to two peers: one takes it, and the keeper of the other one is stopped."""
+    """A node that copies a step to each of its peers."""
 
-    def __init__(self, folder: Path, taker: Node, stopped: socket.socket, clock: Callable[[], float]) -> None:
-        me, absent = Member(50, "0000000a"), Member(60, "0000000a")
-        self.members = (me, taker.member, absent)
+    def __init__(
+        self, folder: Path, peers: Mapping[Member, Address], clock: Callable[[], float], *, stall_s: float = STALL_S
+    ) -> None:
+        me, count = Member(50, "0000000a"), 1 + len(peers)
+        self.members = (me, *peers)
         self.throttle = Throttle()
-        self._stopped = stopped
         self.steps = StepKeeper(OpenRequest(str(folder), JOB, RUN), report=print, on_change=lambda: None)
-        begun = BeginRequest(RUN, LINEAGE, place=RoundPlace(0, 3, 0, 1, 3), shift=1, copies=COPIES)
+        begun = BeginRequest(RUN, LINEAGE, place=RoundPlace(0, count, 0, 1, count), shift=1, copies=len(peers))
         self.incoming = self.steps.begin(begun)
         self.steps.start()
         credentials = KeeperCredentials(KeeperIdentity(JOB, RUN, me), SECRET)
-        dialer = KeeperDialer(lambda: credentials)
-        self.sender = ReplicaSender(dialer, self.steps, self.throttle, on_change=lambda: None, clock=clock)
+        self.sender = ReplicaSender(
+            KeeperDialer(lambda: credentials),
+            self.steps,
+            self.throttle,
+            on_change=lambda: None,
+            stall_s=stall_s,
+            clock=clock,
+        )
         self.sender.begin(CopyRound.of(begun))
-        addresses = {taker.member: taker.address, absent: Address(*stopped.getsockname())}
-        self.sender.set_peers(RoundPeers(LINEAGE, self.members, HOSTS, addresses))
+        self.sender.set_peers(RoundPeers(LINEAGE, self.members, HOSTS[:count], peers))
         self.sender.start()
 
     def publish(self) -> None:
-        """Publish the step; return when one peer has it, and the keeper that is stopped is dialed."""
+        """Publish the step."""
         publish(self.incoming, f"step-{STEP.number}")
         self.steps.take_published()
         self.sender.wake()
-        eventually(lambda: self.sender.copied == 1, what="one peer has the step")
-        self._stopped.settimeout(scaled(30.0))
-        self._dialed, _ = self._stopped.accept()
 
     def announced(self) -> Announcement:
         """Return what it announces now."""
@@ -77,9 +81,29 @@ class Origin:
     def close(self) -> None:
         """End its copies."""
         self.sender.end_round()
-        self._dialed.close()
         self.steps.erase()
         self.steps.close()
+
+
+class OriginOfTwoCopies(Origin):
+    """A node that copies a step to two peers: one takes it, and the keeper of the other one is stopped."""
+
+    def __init__(self, folder: Path, taker: Node, stopped: socket.socket, clock: Callable[[], float]) -> None:
+        self._stopped = stopped
+        absent = Member(60, "0000000a")
+        super().__init__(folder, {taker.member: taker.address, absent: Address(*stopped.getsockname())}, clock)
+
+    def publish(self) -> None:
+        """Publish the step; return when one peer has it, and the keeper that is stopped is dialed."""
+        super().publish()
+        eventually(lambda: self.sender.copied == 1, what="one peer has the step")
+        self._stopped.settimeout(scaled(30.0))
+        self._dialed, _ = self._stopped.accept()
+
+    def close(self) -> None:
+        """End its copies and the connection to the keeper that is stopped."""
+        super().close()
+        self._dialed.close()
 
 
 @pytest.fixture
@@ -99,7 +123,7 @@ def clock() -> ManualClock:
 def origin(keep_dir: Path, taker: Node, clock: ManualClock) -> Iterator[Origin]:
     """The node that copies. The kernel accepts connections for a keeper that is stopped."""
     with socket.create_server((HOST, 0)) as stopped:
-        node = Origin(keep_dir.with_name("origin"), taker, stopped, clock)
+        node = OriginOfTwoCopies(keep_dir.with_name("origin"), taker, stopped, clock)
         yield node
         node.close()
 
@@ -134,6 +158,15 @@ def test_bytes_that_still_go_out_begin_the_minute_anew(origin: Origin, clock: Ma
     assert not origin.announced().is_settled
     clock.now_s += 0.1
     assert origin.announced().is_settled
+
+
+def test_a_step_that_is_not_committed_is_offered_again_to_a_peer_that_has_lost_it(keep_dir: Path, taker: Node) -> None:
+    peers = {taker.member: taker.address}
+    with closing(Origin(keep_dir.with_name("origin"), peers, time.monotonic, stall_s=0.2)) as origin:
+        origin.publish()
+        eventually(taker.has, what="the peer has the step")
+        taker.volume.drop([PART])
+        eventually(taker.has, what="the peer has it again")
 
 
 @pytest.mark.nightly

@@ -1,7 +1,8 @@
 """The copies of this node's own parts to its peers: one thread that makes one copy after the other.
 
 Nothing waits for it. A peer that is slow, full or gone costs a pause; the next try goes on where the last one ended.
-Without progress for a minute the step counts as settled: no further copy of it is to be expected.
+Without progress for a minute the step counts as settled: no further copy of it is to be expected. A step that has its
+copies and is not committed for a minute is offered again.
 """
 
 import itertools
@@ -59,6 +60,11 @@ class _RoundCopies:
             self.step, self.progress_s = step, now_s
             self.full.clear()
             self.done = {known: got for known, got in self.done.items() if known in held}
+
+    def ask_again(self, step: KeptStep, now_s: float) -> None:
+        """Offer all parts of this step once more."""
+        if self.done.pop(step, None):
+            self.progress_s = now_s
 
     def note_failure(self, target: Member, why: str, now_s: float, pause_s: float = 0.0) -> None:
         """Try this member again after a pause."""
@@ -197,6 +203,8 @@ class ReplicaSender:
         now_s = self._clock()
         step, own = found
         now.turn_to(step, now_s, self._steps.volume.holdings().keys())
+        if not self._pending(now, step, own) and self._check_stall(now):
+            now.ask_again(step, now_s)  # it is not committed: a member may have lost its copy
         pending = self._pending(now, step, own)
         self._note_state(now, is_done=not pending)
         times = []
@@ -208,7 +216,7 @@ class ReplicaSender:
                 return (now, KeptPart(step, min(parts)), target, address), None
             else:
                 times.append(at_s - now_s)
-        if pending and not self._check_stall(now):
+        if (pending or step in now.done) and not self._check_stall(now):
             times.append(max(0.0, now.progress_s + self._stall_s - now_s))
         return None, min(times, default=None)
 
