@@ -241,7 +241,7 @@ class KeeperClient(KeeperConnection):
         self._notify(self._replayed.listed)
 
     async def drain(self, step: KeptStep, indices: Sequence[int], within_s: float) -> None:
-        """Write these parts to the shared directory.
+        """Write these parts to the shared directory; a keeper that replaces this one goes on.
 
         Raises:
             RequestRefused: they could not be written.
@@ -249,12 +249,15 @@ class KeeperClient(KeeperConnection):
         """
         self._fetches += 1
         self._drained = drained = self._loop.create_future()
-        self._notify(DrainRequest(step, tuple(indices), self._fetches))
+        self._replayed.drain = DrainRequest(step, tuple(indices), self._fetches)
+        self._notify(self._replayed.drain)
         try:
             async with asyncio.timeout(within_s):
                 result = await drained
         except TimeoutError:
             raise KeeperSilentError(f"step {step.number} was not written within {within_s:.0f} s") from None
+        finally:
+            self._replayed.drain = None
         if result.error:
             raise RequestRefused(result.error)
 

@@ -13,7 +13,7 @@ from elasticjob_agent.keep.keeper.messages import (
     Request,
     StartedRequest,
 )
-from elasticjob_agent.keep.keeper.persist_messages import ListRequest
+from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, ListRequest
 
 
 @dataclass(slots=True)
@@ -40,6 +40,7 @@ class ReplayedRequests:
     listed: ListRequest | None = None
     fetch: TimedRequest | None = None
     linger: TimedRequest | None = None
+    drain: DrainRequest | None = None
 
     def begin(self, begun: BeginRequest) -> None:
         """Forget what belonged to an earlier round."""
@@ -64,3 +65,5 @@ class ReplayedRequests:
         if self.has_started:
             yield StartedRequest()
         yield from (each.rest(now_s) for each in (self.fetch, self.linger) if each is not None)
+        if self.drain is not None:
+            yield self.drain

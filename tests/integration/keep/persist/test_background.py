@@ -1,6 +1,8 @@
 """Keepers of several nodes write committed steps to a shared directory, in the background."""
 
+import asyncio
 import contextlib
+import os
 import signal
 from pathlib import Path
 
@@ -11,9 +13,9 @@ from elasticjob_agent.keep.keeper.errors import RequestRefused
 from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
 from testing.waiting import aeventually
 from tests.integration.keep.keeper_group import GroupNode, keeper_group
-from tests.integration.keep.keepers import RUN
+from tests.integration.keep.keepers import RUN, keeper, wait_until_held
 from tests.integration.keep.namespaces import run_in_small_tmpfs
-from tests.integration.keep.parts import contents
+from tests.integration.keep.parts import FILES, contents, part_of, publish
 from tests.integration.keep.persist.persisting_group import Training, path_of, until_whole, whole_numbers
 
 
@@ -242,6 +244,23 @@ async def test_a_killed_writer_and_a_killed_keeper_are_replaced(keep_dir: Path, 
         for node in reversed(nodes):
             node.kill()
             await training.until_whole()
+
+
+async def test_the_next_keeper_writes_the_last_step_of_a_node_whose_keeper_is_killed_meanwhile(
+    keep_dir: Path, tmp_path: Path
+) -> None:
+    async with keeper(keep_dir, persist_to=str(tmp_path)) as client:
+        publish(await client.begin(), "step-1")
+        await wait_until_held(client, part_of(1))
+        assert await client.wait_listed(30.0)
+        await client.seal()
+        assert client.pid is not None
+        os.kill(client.pid, signal.SIGSTOP)
+        draining = asyncio.create_task(client.drain(part_of(1).step, (0,), 30.0))
+        await asyncio.sleep(0)  # it is sent now
+        os.kill(client.pid, signal.SIGKILL)
+        await draining
+        assert contents(path_of(tmp_path, part_of(1).step)) == FILES
 
 
 async def test_the_writer_ends_with_its_keeper(keep_dir: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from elasticjob_agent.keep.keeper.messages import (
     Request,
     StartedRequest,
 )
+from elasticjob_agent.keep.keeper.persist_messages import DrainRequest
 from elasticjob_agent.keep.replayed_requests import ReplayedRequests, TimedRequest
 from elasticjob_api.kept_steps import History, KeptStep, Lineage
 
@@ -61,6 +62,13 @@ def test_a_sealed_round_is_not_begun_again_and_a_departure_goes_on() -> None:
     requests.seal()
     requests.linger = TimedRequest(LingerRequest(within_s=30.0), 40.0)
     assert after_join(requests, 15.0) == [LingerRequest(within_s=25.0)]
+
+
+def test_the_last_steps_of_a_sealed_node_are_written_by_the_next_keeper() -> None:
+    requests = replayed()
+    requests.drain = DrainRequest(STEP, (0,), 8)
+    requests.seal()
+    assert after_join(requests) == [DrainRequest(STEP, (0,), 8)]
 
 
 def test_a_fetch_goes_on_for_the_time_that_is_left() -> None:
