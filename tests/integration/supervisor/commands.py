@@ -1,6 +1,8 @@
 """Builder of the commands that tests start, and recorders of their output."""
 
+import itertools
 import os
+import resource
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -86,3 +88,11 @@ class Builder:
 
 async def sentence(child: Child) -> str:
     return (await child.exit).sentence
+
+
+def take_descriptors(pid: int) -> tuple[int, int]:
+    """Leave this process no number for a descriptor; return its limits before."""
+    used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    unused = next(number for number in itertools.count() if number not in used)
+    hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
+    return resource.prlimit(pid, resource.RLIMIT_NOFILE, (unused, hard))

@@ -121,6 +121,15 @@ async def test_workers_end_with_a_killed_fork_server(supervisor: Supervisor, bui
     await _ended(census)
 
 
+async def test_workers_that_end_with_a_fork_server_that_fails_were_not_stopped(
+    supervisor: Supervisor, build: Builder
+) -> None:
+    [child] = await supervisor.spawn([build("sleep", "1000")])
+    await supervisor._client.send(b"ping")  # without a number: an error that the fork server does not handle
+    end = await child.exit
+    assert (end.code, end.stopped_by_us) == (-signal.SIGKILL, False)
+
+
 async def _ended(census: Census) -> None:
     """Wait for the end of a dead fork server's workers, which is known before the kernel has killed each of them."""
     await aeventually(lambda: not census.found(), what="the end of the workers")

@@ -11,6 +11,7 @@ from elasticjob_agent.supervisor.forkserver_protocol import encode_message
 from elasticjob_agent.supervisor.launchers import ExecLauncher
 from elasticjob_agent.supervisor.preforked import open_link
 from testing.waiting import eventually, scaled
+from tests.integration.supervisor.commands import take_descriptors
 
 
 class _Agent:
@@ -53,3 +54,17 @@ def test_a_worker_that_ends_as_it_is_to_be_killed_does_not_stop_the_fork_server(
     agent.send(encode_message("kill", 2, of=[7]))
     agent.process.send_signal(signal.SIGCONT)
     assert [agent.read(), agent.read()] == ["lost 7 it has ended", "done 2"]
+
+
+def test_a_worker_that_arrives_while_no_descriptor_is_left_is_refused(agent: _Agent) -> None:
+    ours, theirs = open_link()
+    with theirs:
+        with ours:
+            agent.send(encode_message("adopt", 7, 1), ours)
+        agent.send(encode_message("ping", 1))
+        assert agent.read() == "pong 1"
+        take_descriptors(agent.process.pid)
+        theirs.send(b"ready")
+        assert agent.read() == "lost 7 it has ended"
+        agent.send(encode_message("ping", 2))
+        assert agent.read() == "pong 2"

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,7 +13,7 @@ import pytest
 from elasticjob_agent.supervisor import Child, Command, Supervisor
 from testing.processes.census import Census
 from testing.waiting import aeventually, eventually
-from tests.integration.supervisor.commands import Builder, RecordingConsole, sentence
+from tests.integration.supervisor.commands import Builder, RecordingConsole, sentence, take_descriptors
 from tests.integration.supervisor.warm_spawn import spawn_warm
 
 Spawn = Callable[[Sequence[Command]], Awaitable[list[Child]]]
@@ -177,3 +178,17 @@ async def test_close_ends_all_workers_and_may_be_repeated(
     await asyncio.gather(supervisor.close(), supervisor.close())
     assert [child.exit.result().stopped_by_us for child in children] == [True] * 3
     assert census.found() == []
+
+
+async def test_a_stop_waits_until_the_fork_server_has_descriptors_again(supervisor: Supervisor, build: Builder) -> None:
+    """It cannot read which processes are left. The other worker goes on."""
+    children = await supervisor.spawn([build("sleep", "1000"), build("sleep", "1000")])
+    limit = take_descriptors(supervisor.server_pid)
+    server = supervisor.server_pid
+    stopping = asyncio.create_task(supervisor.stop(children[:1], grace_s=10_000.0, reap_s=10_000.0))
+    await children[0].exit
+    assert children[0].exit.result().sentence == "killed by SIGTERM"
+    assert not stopping.done()
+    resource.prlimit(server, resource.RLIMIT_NOFILE, limit)
+    await stopping
+    assert (supervisor.server_pid, children[0].wedged, children[1].ended) == (server, False, False)

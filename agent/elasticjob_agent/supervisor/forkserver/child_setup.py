@@ -1,8 +1,8 @@
-"""Steps between fork and exec that turn the new process into the worker.
+"""The fork of a worker, and the steps between fork and exec that turn the new process into it.
 
-They run in the forked child only, with every signal blocked, and never return. An error is written to the handshake
-pipe as `ERRNO STAGE`; a successful exec closes the pipe. Every descriptor of the fork server except 0, 1 and 2 is
-close-on-exec, so the worker has only those that its command lists.
+The steps run in the forked child only, with every signal blocked, and never return. An error is written to the
+handshake pipe as `ERRNO STAGE`; a successful exec closes the pipe. Every descriptor of the fork server except 0, 1 and
+2 is close-on-exec, so the worker has only those that its command lists.
 
 Instead of executing a command, a worker may continue in this very process (`Run`). Function workers are forked so, from
 an interpreter with everything loaded. Their setup then does by hand what an exec would have done.
@@ -36,6 +36,47 @@ class ChildSetup:
         """The further descriptors of the command, under any number."""
         self.handshake = handshake
         """Write end of the handshake pipe. Closing it reports that the worker runs."""
+
+
+def fork(fds: "list[int]", *, own_fds: "list[int]", changed_signals: "list[int]", run: "Run") -> "tuple[int, int]":
+    """Fork a worker; return its pid and the pipe that reports its exec or its error.
+
+    Args:
+        fds: its command, stdout, stderr, latch, and others.
+        own_fds: as in `setup_child`, without the ends of that pipe.
+        changed_signals: as in `setup_child`.
+        run: the last step.
+
+    Raises:
+        OSError: a limit is reached.
+    """
+    command, stdout, stderr, latch, *extras = fds
+    own_pid = os.getpid()
+    read_end, write_end = os.pipe()
+    # Block signals until the child has its dispositions: else our own handlers would consume a signal meant for it.
+    before = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            setup_child(
+                command_fd=command,
+                stdout=stdout,
+                stderr=stderr,
+                latch=latch,
+                extras=extras,
+                handshake=write_end,
+                server_pid=own_pid,
+                changed_signals=changed_signals,
+                own_fds=[read_end, *own_fds],
+                run=run,
+            )
+    except OSError:
+        os.close(read_end)
+        raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(write_end)
+    return pid, read_end
 
 
 def setup_child(

@@ -18,7 +18,9 @@ class ForkedWorker:
 class PendingRequest:
     """A request of the agent: wait until groups are empty or, after a kill, until trees are gone."""
 
-    def __init__(self, request: int, numbers: "set[int]", *, kill: bool) -> None:
+    def __init__(self, request: int, numbers: "set[int]", signum: int = 0) -> None:
         self.request = request
+        """0: the fork server ends, and no one has asked for it."""
         self.numbers = numbers
-        self.kill = kill
+        self.signum = signum
+        """The signal for the groups; 0: kill the trees."""

@@ -32,11 +32,11 @@ class Process:
 
 
 def read(pid: int) -> "Process | None":
-    """Return this process as /proc shows it, or None if there is none."""
+    """Return this process as /proc shows it, or None if there is none, or another user's is hidden (hidepid)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib would slow down the start
             stat = file.read()
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     fields = stat[stat.rindex(b")") + 2 :].split()  # the name before it may contain anything, also ")"
     parent, group, session = map(int, fields[1:4])
@@ -49,7 +49,7 @@ def children(pid: int) -> "list[int]":
     try:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - as above
         return [child for task in tasks for child in _children_of_task(pid, task)]
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return []
 
 

@@ -93,7 +93,7 @@ class ForkServer:
             self._refuse_arrival(fd)
         deadline_s = time.monotonic() + _SHUTDOWN_TIMEOUT_S
         everything = self._unswept | {one.number for one in self._workers.values()}
-        self._waits = [PendingRequest(0, everything, kill=True)]
+        self._waits = [PendingRequest(0, everything)]
         self._answer()
         while self._waits and time.monotonic() < deadline_s:
             self._run_once()
@@ -153,7 +153,9 @@ class ForkServer:
 
     def _spawn(self, number: int, fds: "list[int]", *, is_zygote: bool) -> None:
         forked_ns = time.time_ns()
-        pid, handshake = self._fork(fds)
+        pid, handshake = child_setup.fork(
+            fds, own_fds=self._own_fds(), changed_signals=self._changed_signals, run=self._run
+        )
         self._add(ForkedWorker(number, pid, handshake=handshake, forked_ns=forked_ns))
         if not is_zygote:  # it outlives all workers, and starts nothing that is to be killed with them
             self._unswept.add(number)
@@ -162,36 +164,6 @@ class ForkServer:
         self._workers[new.pid] = self._handshakes[new.handshake] = new
         self._sessions[new.pid] = new.number
         self._poll.register(new.handshake, select.POLLIN)
-
-    def _fork(self, fds: "list[int]") -> "tuple[int, int]":
-        """Fork one worker; return its pid and the pipe that reports its exec or its error."""
-        command, stdout, stderr, latch, *extras = fds
-        own_pid = os.getpid()
-        read_end, write_end = os.pipe()
-        # Block signals until the child has its dispositions: else our own handlers would consume a signal meant for it.
-        before = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
-        try:
-            pid = os.fork()
-            if pid == 0:
-                child_setup.setup_child(
-                    command_fd=command,
-                    stdout=stdout,
-                    stderr=stderr,
-                    latch=latch,
-                    extras=extras,
-                    handshake=write_end,
-                    server_pid=own_pid,
-                    changed_signals=self._changed_signals,
-                    own_fds=[read_end, *self._own_fds()],
-                    run=self._run,
-                )
-        except OSError:
-            os.close(read_end)
-            raise
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            os.close(write_end)
-        return pid, read_end
 
     def _own_fds(self) -> "list[int]":
         """Return the descriptors that a worker must not have; an exec closes them by itself."""
@@ -216,7 +188,10 @@ class ForkServer:
 
     def _register_preforked(self, fd: int) -> None:
         pid = preforked.sender(fd)
-        process = process_tree.read(pid) if pid else None
+        try:
+            process = process_tree.read(pid) if pid else None
+        except OSError:  # no descriptor or memory is left
+            process = None
         if process is None or process.parent != os.getpid() or pid in self._workers:
             self._refuse_arrival(fd)
             return
@@ -270,14 +245,18 @@ class ForkServer:
     # --- stopping ----------------------------------------------------------------------------------------------
 
     def _signal(self, request: int, signum: int, numbers: "set[int]") -> None:
-        self._reap()  # a worker that has already ended was not stopped by us
         self._remember_owners(numbers)
-        for group in self._groups(numbers):
+        self._waits.append(PendingRequest(request, numbers, signum))
+
+    def _signal_pass(self, numbers: "set[int]", signum: int) -> bool:
+        """Send the signal to each of their groups that has not got it; return whether a group has members."""
+        groups = self._groups(numbers)
+        for group in groups:
             delivery = self._sessions[group], signum
             if delivery not in self._sent_signals:
                 self._sent_signals.add(delivery)
                 self._signal_group(group, signum)
-        self._waits.append(PendingRequest(request, numbers, kill=False))
+        return bool(groups)
 
     def _groups(self, numbers: "set[int]") -> "list[int]":
         """Return those of their process groups that have members, with or without the leader."""
@@ -300,35 +279,48 @@ class ForkServer:
             signals.send(os.killpg, group, each)
 
     def _kill(self, request: int, numbers: "set[int]") -> None:
-        self._reap()
         for fd in [fd for fd, number in self._arrivals.items() if number in numbers]:
             self._refuse_arrival(fd)
         self._remember_owners(numbers)
-        self._waits.append(PendingRequest(request, numbers, kill=True))
+        self._waits.append(PendingRequest(request, numbers))
 
     def _remember_owners(self, numbers: "set[int]") -> None:
         """Record the owners of processes that have left their worker's session, as long as the worker lives."""
         if numbers.issuperset(self._unswept):
             return  # everything is killed, so owners do not matter
-        for one in self._workers.values():
-            if one.number in numbers:
-                for process in process_tree.descendants(one.pid):
-                    self._owners[process.pid, process.started] = one.number
+        with suppress(OSError):  # nothing is left to read /proc with: orphans are killed with the last worker
+            for one in self._workers.values():
+                if one.number in numbers:
+                    for process in process_tree.descendants(one.pid):
+                        self._owners[process.pid, process.started] = one.number
 
     def _answer(self) -> None:
         for wait in list(self._waits):
-            if self._kill_pass(wait.numbers) if wait.kill else self._groups(wait.numbers):
+            if self._is_left(wait):
                 continue
             self._waits.remove(wait)
-            if wait.kill:
+            if not wait.signum:
                 self._forget(wait.numbers)
             self._send_message("done", wait.request)
 
-    def _kill_pass(self, numbers: "set[int]") -> bool:
+    def _is_left(self, wait: PendingRequest) -> bool:
+        """Send the signals of this request; return whether there was a process to wait for."""
+        try:
+            if wait.signum:
+                return self._signal_pass(wait.numbers, wait.signum)
+            return self._kill_pass(wait.numbers, is_request=wait.request > 0)
+        except OSError:  # nothing is left to read /proc with: the next look tries again
+            return True
+
+    def _kill_pass(self, numbers: "set[int]", *, is_request: bool) -> bool:
         """Send SIGKILL to everything that these trees contain now; return whether there was anything."""
         # The owner of an orphan that has left its session is unknown. It is killed with the last of the workers that
         # may have started it. So it never outlives them, and no process of another worker is killed.
         all_of_them = numbers.issuperset(self._unswept)
+        for pid, one in self._workers.items():  # first, because it reads nothing
+            if one.number in numbers:
+                one.stopped = one.stopped or is_request
+                self._kill_child(pid)
         left = [
             pid
             for pid in process_tree.children(os.getpid())
@@ -359,7 +351,6 @@ class ForkServer:
     def _kill_child(self, pid: int) -> None:
         """Send SIGKILL to this child and, if it is a worker, to its group at once, so that no fork of it escapes."""
         if pid in self._workers:
-            self._workers[pid].stopped = True
             signals.send(os.killpg, pid, signal.SIGKILL)
         signals.send(os.kill, pid, signal.SIGKILL)  # a worker that has not called setsid yet has no group
 
