@@ -2,6 +2,7 @@
 
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -16,15 +17,18 @@ from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.rules.commit import Announcement, decide_safe_point
 from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_agent.keep.transfer.dialer import KeeperDialer
-from elasticjob_agent.keep.transfer.handshake import KeeperIdentity
-from elasticjob_agent.keep.transfer.session import KeeperCredentials
+from elasticjob_agent.keep.transfer.frames import Offer, Want
+from elasticjob_agent.keep.transfer.handshake import KeeperIdentity, Purpose
+from elasticjob_agent.keep.transfer.listener import open_listener
+from elasticjob_agent.keep.transfer.server import TransferServer
+from elasticjob_agent.keep.transfer.session import KeeperCredentials, Session
 from elasticjob_agent.keep.transfer.throttle import Throttle
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 from elasticjob_api.rendezvous_state import Member
 from testing.waiting import aeventually, eventually, scaled
 from tests.integration.keep.keeper_group import keeper_group
 from tests.integration.keep.parts import publish
-from tests.integration.keep.transfer.nodes import HOST, JOB, LINEAGE, PART, RUN, SECRET, STEP, Node
+from tests.integration.keep.transfer.nodes import HOST, JOB, LINEAGE, PART, RUN, SECRET, STEP, UNLIMITED, Node
 
 COPIES = 2
 HOSTS = ("a", "b", "c")
@@ -44,11 +48,18 @@ class Origin:
     """A node that copies a step to each of its peers."""
 
     def __init__(
-        self, folder: Path, peers: Mapping[Member, Address], clock: Callable[[], float], *, stall_s: float = STALL_S
+        self,
+        folder: Path,
+        peers: Mapping[Member, Address],
+        clock: Callable[[], float],
+        *,
+        throttle: Throttle = UNLIMITED,
+        stall_s: float = STALL_S,
     ) -> None:
         me, count = Member(50, "0000000a"), 1 + len(peers)
         self.members = (me, *peers)
-        self.throttle = Throttle()
+        self.changes = 0
+        """How many changes the sender has reported: one for each transfer that has ended."""
         self.steps = StepKeeper(OpenRequest(str(folder), JOB, RUN), report=print, on_change=lambda: None)
         begun = BeginRequest(RUN, LINEAGE, place=RoundPlace(0, count, 0, 1, count), shift=1, copies=len(peers))
         self.incoming = self.steps.begin(begun)
@@ -57,8 +68,8 @@ class Origin:
         self.sender = ReplicaSender(
             KeeperDialer(lambda: credentials),
             self.steps,
-            self.throttle,
-            on_change=lambda: None,
+            throttle,
+            on_change=self._on_change,
             stall_s=stall_s,
             clock=clock,
         )
@@ -66,11 +77,18 @@ class Origin:
         self.sender.set_peers(RoundPeers(LINEAGE, self.members, HOSTS[:count], peers))
         self.sender.start()
 
+    def _on_change(self) -> None:
+        self.changes += 1
+
     def publish(self) -> None:
         """Publish the step."""
         publish(self.incoming, f"step-{STEP.number}")
         self.steps.take_published()
         self.sender.wake()
+
+    def await_changes(self, count: int) -> None:
+        """Return when the sender has reported so many changes."""
+        eventually(lambda: self.changes == count, what=f"change {count}")
 
     def announced(self) -> Announcement:
         """Return what it announces now."""
@@ -104,6 +122,56 @@ class OriginOfTwoCopies(Origin):
         """End its copies and the connection to the keeper that is stopped."""
         super().close()
         self._dialed.close()
+
+
+class Gate(Throttle):
+    """Lets one piece of two bytes pass at a time, as a test wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting, self._passing = threading.Semaphore(0), threading.Semaphore(0)
+
+    @property
+    def piece_bytes(self) -> int:
+        return 2
+
+    def wait(self, count: int) -> None:
+        self._waiting.release()
+        self._passing.acquire()
+        super().wait(count)
+
+    def await_piece(self) -> None:
+        """Return when a piece waits; all before it were sent."""
+        assert self._waiting.acquire(timeout=scaled(30.0))
+
+    def open(self, pieces: int = 100) -> None:
+        """Let so many pieces pass."""
+        self._passing.release(pieces)
+
+
+class CuttingPeer:
+    """A peer that reads all bytes of a part, and cuts the connection before it answers."""
+
+    def __init__(self, *, keeps: bool) -> None:
+        """With `keeps` it wants one byte less at each try."""
+        self.member = Member(60, "0000000a")
+        self._keeps = keeps
+        self._tries = 0
+        credentials = KeeperCredentials(KeeperIdentity(JOB, RUN, self.member), SECRET)
+        self._server = TransferServer(HOST, open_listener(HOST), lambda: credentials, {Purpose.PUT: self._take})
+        self._server.open()
+        self.addresses = {self.member: self._server.address}
+        self.close = self._server.close
+
+    def _take(self, session: Session) -> None:
+        offer = session.receive()
+        assert isinstance(offer, Offer)
+        kept, (first, *others) = self._tries if self._keeps else 0, (size for _, size in offer.files)
+        session.send(Want((kept, *(0 for _ in others))))
+        left = first - kept + sum(others)
+        while left:
+            left -= session.connection.read_into(memoryview(bytearray(left)))
+        self._tries += 1
 
 
 @pytest.fixture
@@ -149,15 +217,36 @@ def test_a_step_that_a_stopped_peer_does_not_take_is_committed_after_a_minute_an
     eventually(lambda: "has got no further copy for 60 s: slot 60: " in origin.sender.degraded, what="it is named")
 
 
-def test_bytes_that_still_go_out_begin_the_minute_anew(origin: Origin, clock: ManualClock) -> None:
-    origin.publish()
-    clock.now_s += STALL_S - 0.1
-    origin.throttle.wait(1)
-    assert not origin.announced().is_settled
-    clock.now_s += STALL_S - 0.1
-    assert not origin.announced().is_settled
-    clock.now_s += 0.1
-    assert origin.announced().is_settled
+def test_bytes_that_still_go_out_begin_the_minute_anew(keep_dir: Path, taker: Node, clock: ManualClock) -> None:
+    gate, peers = Gate(), {taker.member: taker.address}
+    with closing(Origin(keep_dir.with_name("origin"), peers, clock, throttle=gate)) as origin:
+        origin.publish()
+        gate.await_piece()
+        clock.now_s += STALL_S - 0.1
+        gate.open(1)
+        gate.await_piece()
+        assert not origin.announced().is_settled
+        clock.now_s += STALL_S - 0.1
+        assert not origin.announced().is_settled
+        clock.now_s += 0.1
+        assert origin.announced().is_settled
+        gate.open()
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_bytes_of_transfers_that_fail_begin_the_minute_anew_only_if_the_peer_keeps_them(
+    keep_dir: Path, clock: ManualClock, *, keeps: bool
+) -> None:
+    with (
+        closing(CuttingPeer(keeps=keeps)) as peer,
+        closing(Origin(keep_dir.with_name("origin"), peer.addresses, clock)) as origin,
+    ):
+        origin.publish()
+        for tries in range(1, 7):
+            origin.await_changes(tries)
+            clock.now_s += STALL_S / 6
+            origin.sender.wake()
+        assert origin.announced().is_settled is not keeps
 
 
 def test_a_step_that_is_not_committed_is_offered_again_to_a_peer_that_has_lost_it(keep_dir: Path, taker: Node) -> None:

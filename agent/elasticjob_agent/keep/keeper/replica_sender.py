@@ -5,6 +5,7 @@ Without progress for a minute the step counts as settled: no further copy of it 
 copies and is not committed for a minute is offered again.
 """
 
+import functools
 import itertools
 import logging
 import os
@@ -49,6 +50,9 @@ class _RoundCopies:
     step: KeptStep | None = None
     """The step that is copied now; what follows is about it."""
     progress_s: float = 0.0
+    """When bytes went out last that were not sent before, or a member had a part."""
+    reached: dict[tuple[Member, int], tuple[int, int]] = field(default_factory=dict)
+    """The most bytes of each part that a member had kept when a transfer began, and that it was sent then."""
     full: set[Member] = field(default_factory=set)
     try_at_s: dict[Member, float] = field(default_factory=dict)
     failures: dict[Member, int] = field(default_factory=dict)
@@ -59,11 +63,18 @@ class _RoundCopies:
         if step != self.step:
             self.step, self.progress_s = step, now_s
             self.full.clear()
+            self.reached.clear()
             self.done = {known: got for known, got in self.done.items() if known in held}
 
     def ask_again(self, step: KeptStep, now_s: float) -> None:
         """Offer all parts of this step once more."""
         if self.done.pop(step, None):
+            self.progress_s = now_s
+
+    def note_sent(self, part: KeptPart, target: Member, reached: tuple[int, int], now_s: float) -> None:
+        """Count these bytes as progress, unless an earlier transfer to this member had sent them in vain."""
+        if reached > self.reached.get((target, part.index), (0, 0)):
+            self.reached[target, part.index] = reached
             self.progress_s = now_s
 
     def note_failure(self, target: Member, why: str, now_s: float, pause_s: float = 0.0) -> None:
@@ -77,6 +88,7 @@ class _RoundCopies:
         """The member has the part."""
         self.done.setdefault(part.step, {}).setdefault(target, set()).add(part.index)
         self.progress_s = now_s
+        self.reached.pop((target, part.index), None)
         for notes in (self.try_at_s, self.failures, self.troubles):
             notes.pop(target, None)
 
@@ -110,7 +122,6 @@ class ReplicaSender:
         self._now: _RoundCopies | None = None
         self._copied: KeptPart | None = None
         """The part that is being copied now."""
-        self._passed_bytes = 0
         self._was_stalled = False
         self.copied = 0
         """How many parts peers have got from here, or had already."""
@@ -226,9 +237,6 @@ class ReplicaSender:
         return pending_copies(own, now.peers.targets(now.round, full), now.done.get(step, {}))
 
     def _check_stall(self, now: _RoundCopies) -> bool:
-        if self._passed_bytes != self._throttle.passed_bytes:
-            self._passed_bytes = self._throttle.passed_bytes
-            now.progress_s = self._clock()
         return self._clock() - now.progress_s >= self._stall_s
 
     def _copy(self, now: _RoundCopies, part: KeptPart, target: Member, address: Address) -> None:
@@ -243,6 +251,7 @@ class ReplicaSender:
                 lineage=now.round.lineage,
                 throttle=self._throttle,
                 token=now.token,
+                on_sent=functools.partial(self._note_sent, now, part, target),
             )
         except CancelledTransferError:
             return
@@ -255,6 +264,10 @@ class ReplicaSender:
         with self._condition:
             self._note_answer(now, part, target, answer)
         self._on_change()
+
+    def _note_sent(self, now: _RoundCopies, part: KeptPart, target: Member, kept: int, sent: int) -> None:
+        with self._condition:
+            now.note_sent(part, target, (kept, sent), self._clock())
 
     def _note_answer(self, now: _RoundCopies, part: KeptPart, target: Member, answer: _Answer) -> None:
         now_s = self._clock()

@@ -8,7 +8,7 @@ from elasticjob_agent.keep.transfer.cancel_token import CancelToken
 from elasticjob_agent.keep.transfer.connection import STALL_S
 from elasticjob_agent.keep.transfer.frames import Bad, Dead, Full, Have, Later
 from elasticjob_agent.keep.transfer.handshake import Purpose
-from elasticjob_agent.keep.transfer.sender import offer_part
+from elasticjob_agent.keep.transfer.sender import OnSent, offer_part
 from elasticjob_agent.keep.transfer.session import KeeperCredentials, Session, connect, dial
 from elasticjob_agent.keep.transfer.throttle import Throttle
 from elasticjob_agent.keep.volume.errors import PartChangedError
@@ -70,6 +70,7 @@ def put_part(
     lineage: Lineage,
     throttle: Throttle,
     token: CancelToken,
+    on_sent: OnSent = lambda _kept, _sent: None,
 ) -> Have | Bad | Later | Full | Dead:
     """Copy a held part to the keeper at `address`, and return its answer; a part that was changed is withdrawn.
 
@@ -83,7 +84,7 @@ def put_part(
     held = volume.open_part(part.step, part.index)
     try:
         with dialer.open(address, Purpose.PUT, token) as session:
-            result = offer_part(session, held, throttle, lineage=lineage)
+            result = offer_part(session, held, throttle, lineage=lineage, on_sent=on_sent)
     except PartChangedError as error:
         volume.withdraw(part, str(error))
         raise

@@ -5,7 +5,7 @@ one connection, so there this is left out. A file that the receiver has begun on
 may come from another holder, whose copy may differ.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from elasticjob_agent.keep.transfer.connection import STALL_S, Connection
@@ -36,7 +36,18 @@ def reading_limit_s(files: FileList, offsets: Sequence[int]) -> float:
     return STALL_S + size / _SLOWEST_READ
 
 
-def offer_part(session: Session, held: HeldPart, throttle: Throttle, *, lineage: Lineage | None = None) -> OfferResult:
+OnSent = Callable[[int, int], None]
+"""Gets how many bytes of the part the receiver had at first, and how many it has been sent by now, those included."""
+
+
+def offer_part(
+    session: Session,
+    held: HeldPart,
+    throttle: Throttle,
+    *,
+    lineage: Lineage | None = None,
+    on_sent: OnSent = lambda _kept, _sent: None,
+) -> OfferResult:
     """Offer a part, send what the receiver wants, and return its answer; `lineage` is the round of this node.
 
     Raises:
@@ -47,7 +58,7 @@ def offer_part(session: Session, held: HeldPart, throttle: Throttle, *, lineage:
     session.send(Offer(held.part, files, lineage))
     match session.receive():
         case Want(offsets):
-            return _PartSender(session, held, files, throttle).send(offsets)
+            return _PartSender(session, held, files, throttle, on_sent).send(offsets)
         case Have() | Later() | Full() | Dead() as answer:
             return OfferResult(answer)
         case message:
@@ -57,19 +68,23 @@ def offer_part(session: Session, held: HeldPart, throttle: Throttle, *, lineage:
 class _PartSender:
     """Sends the files of one part, one after the other, and then their checksums."""
 
-    def __init__(self, session: Session, held: HeldPart, files: FileList, throttle: Throttle) -> None:
+    def __init__(self, session: Session, held: HeldPart, files: FileList, throttle: Throttle, on_sent: OnSent) -> None:
         self._session = session
         self._connection: Connection = session.connection
         self._held = held
         self._files = files
         self._known: Sequence[int | None] = held.crcs or (None,) * len(files)
         self._throttle = throttle
+        self._on_sent = on_sent
+        self._kept = self._sent = 0
         self._buffer = memoryview(bytearray(READ_BYTES))
 
     def send(self, offsets: Sequence[int]) -> OfferResult:
         sizes = [size for _, size in self._files]
         if len(offsets) != len(sizes) or any(offset > size for offset, size in zip(offsets, sizes, strict=True)):
             raise FrameError("WANT with offsets that are not in the files")
+        self._kept = self._sent = sum(offsets)
+        self._on_sent(self._kept, self._sent)
         crcs = [self._send_file(number, offset) for number, offset in enumerate(offsets)]
         for number, offset in enumerate(offsets):
             if offset and crcs[number] is None:
@@ -122,12 +137,18 @@ class _PartSender:
         if self._connection.is_encrypted:
             for view in file.read(offset, count):
                 self._connection.write(view)
+                self._count_sent(len(view))
             return
         end = offset + count
         while offset < end:
             if not (sent := self._connection.send_file(file.fd, offset, end - offset)):
                 raise PartChangedError("a file became shorter while it was sent")
             offset += sent
+            self._count_sent(sent)
+
+    def _count_sent(self, count: int) -> None:
+        self._sent += count
+        self._on_sent(self._kept, self._sent)
 
     def _read_crc(self, number: int) -> int:
         with open_part_file(self._held, number, self._buffer) as file:

@@ -16,8 +16,6 @@ class Throttle:
         self._condition = threading.Condition()
         self._rate: float | None = None
         self._bucket: TokenBucket | None = None
-        self.passed_bytes = 0
-        """How many bytes were let through: it grows as long as transfers make progress."""
         self.set_rate(rate)
 
     def set_rate(self, rate: float | None) -> None:
@@ -37,7 +35,6 @@ class Throttle:
     def wait(self, count: int) -> None:
         """Return when `count` bytes may be sent."""
         with self._condition:
-            self.passed_bytes += count
             bucket = self._bucket
             if bucket is None:
                 return
