@@ -15,6 +15,7 @@ from elasticjob_agent.keep.rules.persisting import parts_to_write
 from elasticjob_agent.node.keeper_lister import KeeperEntry, KeeperLister
 from elasticjob_agent.rendezvous.protocol.keep.restore_choice import choose_restore
 from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources
+from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 from elasticjob_api.errors import RecordError
 from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.kept_steps import History, KeptStep
@@ -71,7 +72,7 @@ class NodeDrain:
         is_over = False
         while not is_over and clock() < deadline_s:
             try:
-                keepers = await self._lister.list_all()
+                keepers = self._with_own(await self._lister.list_all())
                 if (left_s := deadline_s - clock()) < _LEAST_S:
                     break
                 if clock() >= wait_until_s or all(each.sealed == self._ending.nonce for each in keepers.values()):
@@ -85,6 +86,13 @@ class NodeDrain:
             if not is_over:
                 await asyncio.sleep(_LOOK_S * (1 + len(keepers) / _NODES_OF_A_LOOK))
         return "" if is_over else self._lost()
+
+    def _with_own(self, keepers: Mapping[Member, KeeperEntry]) -> Mapping[Member, KeeperEntry]:
+        """Add this node, whose record is gone if it has lost its session meanwhile."""
+        if self._me in keepers:
+            return keepers
+        own = KeeperEntry(Address("", 0), "", self._keeper.holdings, is_leaving=True, sealed=self._ending.nonce)
+        return {**keepers, self._me: own}
 
     def _log_once(self, sentence: str) -> None:
         if sentence not in self._logged:

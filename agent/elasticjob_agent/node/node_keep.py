@@ -78,7 +78,7 @@ class NodeKeep(KeepPort):
             on_progress=lambda _: self._notice_progress(),
             on_persist=self._notice_persist,
         )
-        self.persists = settings.persist is not None
+        self.persists, self.linger_s = settings.persist is not None, settings.linger_s
         self._lister = lister
         self._memory = MemorySource(self._keeper, lister, settings)
         self._settings = settings
@@ -244,6 +244,7 @@ class NodeKeep(KeepPort):
 
     def stop_lingering(self) -> None:
         """Serve other nodes no longer, and write no more steps to disk."""
+        self.linger_s = 0.0
         self._shared.stop()
         if self._departure is not None:
             self._departure.stop()

@@ -1,13 +1,16 @@
 """Members without a connection to the store for a while: healthy workers continue, and nothing is charged."""
 
+import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.records import SpecRecord
-from elasticjob_api.rendezvous_state import Cause
+from elasticjob_api.rendezvous_state import Cause, RoundPhase, encode_state
 from elasticjob_etcd.errors import RequestRejected
 from elasticjob_etcd.interface import Put, Txn, TxnResult
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
@@ -22,6 +25,16 @@ async def long_leases() -> AsyncIterator[MemberGroup]:
     group = MemberGroup(
         lambda: InMemoryEtcd(store), "/test/patient/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=1.0
     )
+    yield group
+    await group.close()
+
+
+@pytest.fixture
+async def short_leases() -> AsyncIterator[MemberGroup]:
+    """Return members whose leases end after a second without an answer."""
+    store = InMemoryStore()
+    spec = SpecRecord(min=1, max=2, desired=2)
+    group = MemberGroup(lambda: InMemoryEtcd(store), "/test/short/", spec, lease_ttl_s=1.0)
     yield group
     await group.close()
 
@@ -151,3 +164,55 @@ async def test_a_leader_that_cannot_write_ends_with_the_error() -> None:
     with pytest.raises(RequestRejected, match="space exceeded"):
         peer.task.result()
     await group.close()
+
+
+async def test_a_node_with_steps_reports_its_leave_when_etcd_answers_again(long_leases: MemberGroup) -> None:
+    """It has steps that others may need, so it does not end with its workers."""
+    peers = long_leases.join(2)
+    await long_leases.running(1)
+    leaver, stayer = peers
+    leaver.keep.record, leaver.keep.is_needed, leaver.keep.linger_s = HoldingsRecord(port=7), True, 3600.0
+    cut_off(leaver)
+    leaver.member.request_leave()
+    await aeventually(lambda: leaver.workers.phase is Workers.NONE, what="its workers have stopped")
+    connect(leaver)
+    await long_leases.running(2, stayer)
+    assert not leaver.task.done()
+    leaver.keep.is_needed = False
+    leaver.keep.on_change()
+    assert await leaver.end() == ExitCode.LEFT
+
+
+@pytest.mark.parametrize("cut_first", [True, False], ids=["before the leave", "after it is reported"])
+async def test_a_drain_goes_on_while_etcd_does_not_answer(
+    short_leases: MemberGroup, caplog: pytest.LogCaptureFixture, *, cut_first: bool
+) -> None:
+    """The last step of a suspended job is being written to disk; the agent must not give its memory up."""
+    (peer,) = short_leases.join(1)
+    running = await short_leases.running(1)
+    peer.keep.record, peer.keep.persists, peer.keep.is_needed = HoldingsRecord(port=7), True, True
+    suspended = replace(running, phase=RoundPhase.SUSPENDED, nonce="f" * 8, cause=Cause.SUSPENDED)
+    key = short_leases.keys.rendezvous_state
+    await short_leases.observer.txn(Txn((), (Put(key, encode_state(suspended)),)))
+    session = peer.member.session
+    assert session is not None
+    sealed = short_leases.keys.all_holdings
+
+    async def has_sealed() -> bool:
+        return any(suspended.nonce.encode() in kv.value for kv in (await short_leases.observer.range(sealed)).kvs)
+
+    await aeventually(has_sealed, what="its last steps are reported")
+    if not cut_first:
+        peer.member.request_leave()
+        await aeventually(lambda: session.node.leaving, what="its leave is reported")
+    cut_off(peer)
+    peer.member.request_leave()
+    await aeventually(lambda: is_lost(peer), what="it has given up its lease")
+    assert not peer.task.done()
+    caplog.set_level(logging.INFO)
+    connect(peer)
+    await aeventually(lambda: "continued without this session" in caplog.text, what="its session is over")
+    assert not peer.task.done()
+    peer.keep.is_needed = False
+    peer.keep.on_change()
+    assert await peer.end() == ExitCode.LEFT

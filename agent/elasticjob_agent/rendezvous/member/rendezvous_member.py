@@ -34,14 +34,13 @@ from elasticjob_agent.rendezvous.protocol.member_plan import (
     Workers,
     next_step,
 )
-from elasticjob_agent.rendezvous.protocol.transactions import Failures
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.constants import JOIN_TIMEOUT_S
 from elasticjob_api.errors import RecordError
-from elasticjob_api.exit_codes import ExitCode, exit_code_of
+from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.link_secret import decode_link_secret
 from elasticjob_api.records import SpecRecord
-from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
 from elasticjob_api.trace_points import SAW
 from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.mirror import Mirror
@@ -68,8 +67,7 @@ class RendezvousMember:
     ) -> None:
         """`random_hex` returns eight random hex digits, `clock` monotonic seconds."""
         self._etcd = etcd
-        self._identity = identity
-        self._keys = identity.keys
+        self._identity, self._keys = identity, identity.keys
         self._workers = workers
         self._random_hex = random_hex
         self._trace = trace
@@ -81,7 +79,7 @@ class RendezvousMember:
             etcd=etcd, workers=workers, random_hex=random_hex, trace=trace, election=self._election, keep=self._keep
         )
         self._leader_monitor = LeaderMonitor(etcd=etcd, random_hex=random_hex, trace=trace)
-        self._leave_requested = False
+        self._leave_requested, self._leave_requested_s = False, math.inf
         self._clock = clock
         self._last_known = LastKnownState()
         self._stale_revision: int | None = None
@@ -96,7 +94,7 @@ class RendezvousMember:
 
     def request_leave(self) -> None:
         """Leave in order, as after SIGTERM."""
-        self._leave_requested = True
+        self._leave_requested, self._leave_requested_s = True, min(self._leave_requested_s, self._clock())
         self._wake.set()
 
     def session_lost(self) -> None:
@@ -264,6 +262,7 @@ class RendezvousMember:
             leave_requested=self._leave_requested,
             leave_reported=session.node.leaving,
             leave_tried=session.leave_tried,
+            may_still_report=self._clock() < self._leave_requested_s + self._keep.linger_s,
         )
 
     def _restore_phase(self, state: RendezvousState | None) -> RestorePhase:
@@ -287,8 +286,7 @@ class RendezvousMember:
             result = await self._executor.execute(context, step)
         except TRANSIENT_ERRORS as error:
             log.warning("could not %s, trying again: %s", step.kind.value, error)
-            if self._leave_requested:
-                session.leave_tried = True
+            session.leave_tried = session.leave_tried or self._leave_requested
             await asyncio.sleep(RETRY_S)
             self._wake.set()
             return
@@ -305,7 +303,7 @@ class RendezvousMember:
         self._trace.point("lost", self._last_known.state.round if self._last_known.state else 0)
         await self._election.close()
         logged_s = -math.inf
-        while not self._leave_requested:
+        while not self._leave_requested or self._lingers(session, self._last_known.state):
             self._on_store_reset(session)
             self._observe()
             if self._last_known.deleted:
@@ -325,6 +323,7 @@ class RendezvousMember:
                 await asyncio.sleep(RETRY_S)
         log.info("stopping the workers: the job has continued without this session, or this node leaves")
         await self._stop_workers(fast=False)
+        await self._finish_drain(session)
         await self._sessions.revoke(session)
         self.session = None
         if self._leave_requested:
@@ -332,6 +331,15 @@ class RendezvousMember:
         self._store_was_reset = False
         await self._keep.seal()  # the next session has run nothing: a leader uses the holdings of its join
         return await self._open_session(lambda: self._next_identity(session.requirements.own)) is not None
+
+    async def _finish_drain(self, session: Session) -> None:
+        """Wait until the last steps of a suspended job are on disk: a leaving node needs no session for that."""
+        state = self._last_known.state
+        while self._leave_requested and state and state.phase is RoundPhase.SUSPENDED and self._lingers(session, state):
+            self._wake.clear()
+            await self._wake.wait()
+            self._observe_same_store()
+            state = self._last_known.state
 
     def _next_identity(self, own_spec: SpecRecord | None) -> NodeIdentity:
         """Return the identity for the next session; etcd may have been wiped, or the job deleted, in the meantime."""
@@ -381,7 +389,7 @@ class RendezvousMember:
             return Outcome(step.code, "the job was deleted" if state is None else state.cause.value, state)
         if state is None:
             raise AssertionError("a failed job has a state")
-        return Outcome(_failed_code(state, self._workers.failures), state.message, state)
+        return Outcome.of_failed(state, self._workers.failures)
 
     async def _delete_stale(self, revision: int) -> None:
         """Without an operator the last agent that exits deletes the finished run; after a crash the next run does."""
@@ -390,11 +398,3 @@ class RendezvousMember:
                 await self._etcd.txn(transactions.delete_finished_run(self._keys, revision))
         except TRANSIENT_ERRORS as error:
             log.warning("could not delete the finished run: %s", error)
-
-
-def _failed_code(state: RendezvousState, failures: Failures) -> int:
-    """Return the root cause's own exit code if it was a worker of this node, else the code for its peers."""
-    if state.cause is Cause.JOIN_TIMEOUT:
-        return ExitCode.JOIN_TIMEOUT
-    own = failures.get(state.root_failure) if state.root_failure is not None else None
-    return ExitCode.PEER_FAILED if own is None else exit_code_of(own.exit_code)

@@ -6,10 +6,11 @@ from typing import Protocol
 
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase, Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_api.exit_codes import ExitCode, exit_code_of
 from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import WorkerFailure
-from elasticjob_api.rendezvous_state import Member, RendezvousState
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState
 from elasticjob_api.runtime_config import RuntimeConfig
 
 
@@ -46,6 +47,9 @@ class KeepPort(Protocol):
     persists: bool = False
     """Whether steps are written to a shared directory, also the last ones before all nodes end."""
 
+    linger_s: float = 0.0
+    """How long a node that leaves serves its steps at most, after its workers have stopped."""
+
     @property
     def holdings(self) -> HoldingsRecord | None:
         """The parts that this node has, as last known; None if it has no keeper."""
@@ -79,3 +83,12 @@ class Outcome:
     code: int
     detail: str
     state: RendezvousState | None = None
+
+    @classmethod
+    def of_failed(cls, state: RendezvousState, failures: Mapping[FailureKey, WorkerFailure]) -> "Outcome":
+        """Return that of a failed job: the exit code of the root cause if it is a worker of this node."""
+        if state.cause is Cause.JOIN_TIMEOUT:
+            return cls(ExitCode.JOIN_TIMEOUT, state.message, state)
+        own = failures.get(state.root_failure) if state.root_failure is not None else None
+        code = ExitCode.PEER_FAILED if own is None else exit_code_of(own.exit_code)
+        return cls(code, state.message, state)

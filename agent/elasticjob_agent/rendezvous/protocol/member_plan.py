@@ -81,6 +81,8 @@ class MemberState:
     """Whether the own node record has `leaving`."""
     leave_tried: bool = False
     """Whether the write of `leaving` was tried, and etcd did not answer."""
+    may_still_report: bool = False
+    """Whether the time in which a leaving node serves others is not over yet, so that the write may be tried again."""
 
 
 class StepKind(Enum):
@@ -148,18 +150,24 @@ def _drain_then(s: MemberState, then: Step) -> Step:
 def _leave(s: MemberState) -> Step:
     # An etcd that does not answer is not waited for: the workers stop, and the report is tried again until they have.
     if not s.leave_reported and (s.workers is Workers.STOPPING or not s.leave_tried):
-        return Step(StepKind.OPEN_LEAVING if _runs_its_round(s) and not s.settling else StepKind.REPORT_LEAVING)
+        return _report_leaving(s)
     return _stop_then(s, _depart(s), fast=False)
+
+
+def _report_leaving(s: MemberState) -> Step:
+    return Step(StepKind.OPEN_LEAVING if _runs_its_round(s) and not s.settling else StepKind.REPORT_LEAVING)
 
 
 def _depart(s: MemberState) -> Step:
     """Return the step of a leaving node without workers: its peers get its last steps before it goes."""
-    if not (s.has_keeper and s.leave_reported and s.state is not None):
+    if not s.has_keeper or s.state is None:
         return Step(StepKind.LEAVE)
+    if s.state.phase is RoundPhase.SUSPENDED:  # no node waits for the report, and the disk needs no other node
+        return _drain_then(s, Step(StepKind.LEAVE))
+    if not s.leave_reported:  # until then, no other node asks for what only this one has
+        return _report_leaving(s) if s.may_still_report else Step(StepKind.LEAVE)
     if s.state.phase is RoundPhase.FORMING and s.ready != s.state.round:
         return Step(StepKind.REPORT_READY)
-    if s.state.phase is RoundPhase.SUSPENDED:
-        return _drain_then(s, Step(StepKind.LEAVE))
     return WAIT if s.lingers else Step(StepKind.LEAVE)
 
 

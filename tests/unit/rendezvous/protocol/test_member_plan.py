@@ -239,6 +239,21 @@ def a_leaver(state: RendezvousState | None, **situation: Any) -> MemberState:
             Step(StepKind.LEAVE),
             id="without an answer of etcd no other node knows of its steps",
         ),
+        pytest.param(
+            a_leaver(FORMING, leave_reported=False, leave_tried=True, may_still_report=True),
+            Step(StepKind.REPORT_LEAVING),
+            id="the report is tried again while there is time",
+        ),
+        pytest.param(
+            a_leaver(ACTIVE, leave_reported=False, leave_tried=True, may_still_report=True),
+            Step(StepKind.OPEN_LEAVING),
+            id="also the one that opens a round",
+        ),
+        pytest.param(
+            a_leaver(SUSPENDED, leave_reported=False, leave_tried=True, persists=True, has_sealed=True, lingers=True),
+            WAIT,
+            id="a drain does not end without an answer of etcd",
+        ),
         pytest.param(a_leaver(FORMING, has_keeper=False, lingers=True), Step(StepKind.LEAVE), id="it has no keeper"),
     ],
 )
