@@ -7,8 +7,14 @@ from elasticjob_api.records import KeepReport
 from elasticjob_api.rendezvous_state import RendezvousState
 
 
-def keep_report(keeper: KeeperClient, commits: CommitMeter, persisted: PersistedStep | None) -> KeepReport:
-    """Return what a keeper knows and holds; `persisted` is the newest step that the training may restore from disk."""
+def keep_report(
+    keeper: KeeperClient, commits: CommitMeter, persisted: PersistedStep | None, not_kept: str = ""
+) -> KeepReport:
+    """Return what a keeper knows and holds.
+
+    `persisted` is the newest step that the training may restore from disk. `not_kept` is why the workers of the round
+    have no directory for their steps; empty if they have one.
+    """
     progress = keeper.progress
     committed = progress.committed
     return KeepReport(
@@ -19,7 +25,9 @@ def keep_report(keeper: KeeperClient, commits: CommitMeter, persisted: Persisted
         copy_s=commits.copy_s,
         held_bytes=progress.held_bytes,
         skipped=progress.skipped,
-        degraded=f"steps are not kept at present: {keeper.refused}" if keeper.refused else progress.degraded,
+        degraded=f"steps are not kept at present: {keeper.refused}"
+        if keeper.refused
+        else not_kept or progress.degraded,
         persisted_step=None if persisted is None else persisted.step.number,
         persisted_ns=0 if persisted is None else keeper.persisted_steps().get(persisted, 0),
     )

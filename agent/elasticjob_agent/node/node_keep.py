@@ -192,8 +192,11 @@ class NodeKeep(KeepPort):
     def report(self) -> KeepReport:
         """Return what this node knows and holds, for the status; let the keeper show that it does not hang."""
         self._keeper.check()
+        known = self._round
         return replace(
-            keep_report(self._keeper, self._commits, next(iter(self._shared.eligible), None)),
+            keep_report(
+                self._keeper, self._commits, next(iter(self._shared.eligible), None), known.not_kept if known else ""
+            ),
             size_limit_bytes=self._settings.size_limit or 0,
             persist_error=self._shared.lost or self._waits_for or self._keeper.persist.error,
             is_waiting=self.is_waiting,
@@ -269,7 +272,9 @@ class NodeKeep(KeepPort):
             if state.restore:
                 log.warning("round %d: step %s cannot be restored: %s", state.round, state.restore, reason)
             else:
-                log.warning("round %d: steps are not kept on this node: %s", state.round, reason)
+                known.not_kept = f"steps of round {state.round} are not kept on this node: {reason}"
+                log.warning("%s", known.not_kept)
+                self.on_report()
             known.phase = RestorePhase.FAILED if state.restore else RestorePhase.NOT_NEEDED
         finally:
             if late is not None:
@@ -342,7 +347,7 @@ class NodeKeep(KeepPort):
 
     def _introduce(self, known: PreparedRound) -> None:
         """Let the keeper know its peers soon."""
-        if known.variables:
+        if known.variables or known.not_kept:  # a leader without steps of its own commits those of the others
             cancel(known.peers)
             known.peers = self._spawn(self._find_peers(known))
 

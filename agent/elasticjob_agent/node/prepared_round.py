@@ -18,6 +18,8 @@ class PreparedRound:
     phase: RestorePhase = RestorePhase.PREPARING
     variables: dict[str, str] = field(default_factory=dict)
     """The variables of Keep for the workers of the round."""
+    not_kept: str = ""
+    """Why this node keeps no step of the round, as a sentence without its full stop; empty if it keeps them."""
     has_started: bool = False
     """Whether its workers have started on this node."""
     awaited_keeper: str = ""

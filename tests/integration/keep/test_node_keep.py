@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from elasticjob_agent.keep.keeper.messages import PeersRequest
 from elasticjob_agent.node.node_keep import NodeKeep
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
 from elasticjob_api import constants
@@ -161,3 +162,30 @@ async def test_a_step_is_given_up_at_once_when_no_holder_lives(keep_dir: Path) -
         await aeventually(lambda: new.restore_phase(state) is RestorePhase.FAILED, what="the step is given up")
     finally:
         await new.close(erase=True)
+
+
+async def test_a_leader_whose_keeper_is_late_keeps_no_step_of_the_round_and_commits_those_of_others(
+    keep_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = set(psutil.Process().children())
+    keep = node_keep(keep_dir, InMemoryStore())
+    await keep.start()
+    sent: list[PeersRequest] = []
+    monkeypatch.setattr(keep._keeper, "set_peers", sent.append)
+    try:
+        keep.observe(ME, link_secret=SECRET, leads=True)
+        (process,) = set(psutil.Process().children()) - others
+        process.suspend()
+        await until_complete(keep, active(1))
+        assert constants.ENV_KEEP not in keep.variables()
+        assert keep.report().degraded.startswith(
+            "steps of round 1 are not kept on this node: the keeper did not answer"
+        )
+        keep.report_start()
+        await aeventually(lambda: sent, what="the keeper knows the members of the round")
+        await keep.seal()
+        await until_complete(keep, active(2))
+        assert constants.ENV_KEEP in keep.variables()
+        assert "round 1" not in keep.report().degraded
+    finally:
+        await keep.close(erase=True)

@@ -201,7 +201,7 @@ async def test_a_drain_goes_on_while_etcd_does_not_answer(
     async def has_sealed() -> bool:
         return any(suspended.nonce.encode() in kv.value for kv in (await short_leases.observer.range(sealed)).kvs)
 
-    await aeventually(has_sealed, what="its last steps are reported")
+    _: bool = await aeventually(has_sealed, what="its last steps are reported")
     if not cut_first:
         peer.member.request_leave()
         await aeventually(lambda: session.node.leaving, what="its leave is reported")
