@@ -48,6 +48,43 @@ def test_a_step_that_is_published_below_a_known_floor_is_not_kept(keeper: StepKe
     assert keeper.parts_to_copy() == (KeptStep(LINEAGE, 10, 2), frozenset({1}))
 
 
+BEFORE = Lineage(LINEAGE.round - 1, "before")
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        SafePoint(BEFORE, committed=KeptStep(BEFORE, 7, 2), floor=KeptStep(BEFORE, 9, 2)),
+        SafePoint(LINEAGE, floor=KeptStep(LINEAGE, 9, 2)),
+    ],
+    ids=["of an earlier round", "of an earlier leader"],
+)
+def test_a_late_answer_does_not_lower_the_known_floor(keeper: StepKeeper, old: SafePoint) -> None:
+    directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(1, 2, 1, 1, 2), copies=1))
+    keeper.start()
+    floor = KeptStep(LINEAGE, 10, 2)
+    keeper.learn(SafePoint(LINEAGE, floor=floor))
+    keeper.learn(old)
+    for number in (9, 10, 11):
+        publish(directory, f"step-{number}.1-of-2")
+        keeper.take_published()
+    assert keeper.parts_to_copy() == (floor, frozenset({1}))
+
+
+def test_an_answer_for_the_next_round_is_applied_there(keeper: StepKeeper) -> None:
+    place, later = RoundPlace(1, 2, 1, 1, 2), Lineage(LINEAGE.round + 1, "later")
+    keeper.begin(BeginRequest(RUN, LINEAGE, place=place, copies=1))
+    keeper.start()
+    keeper.learn(SafePoint(LINEAGE, floor=KeptStep(LINEAGE, 10, 2)))
+    keeper.learn(SafePoint(later, floor=KeptStep(later, 20, 2)))
+    directory = keeper.begin(BeginRequest(RUN, later, place=place, copies=1))
+    keeper.start()
+    for number in (19, 20, 21):
+        publish(directory, f"step-{number}.1-of-2")
+        keeper.take_published()
+    assert keeper.parts_to_copy() == (KeptStep(later, 20, 2), frozenset({1}))
+
+
 def test_a_step_is_dropped_once_a_worker_publishes_a_newer_one_without_its_part_of_that(keeper: StepKeeper) -> None:
     directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(0, 2, 0, 2, 4), copies=1))
     keeper.start()

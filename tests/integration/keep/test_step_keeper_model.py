@@ -193,15 +193,17 @@ class StepKeeperMachine(RuleBasedStateMachine):
             self.node.told[step] = self.node.told.get(step, frozenset()) | parts
 
     @precondition(lambda self: self.is_in_round)
-    @rule(committed=st.none() | numbers, floor=st.none() | numbers, other_round=st.sampled_from([False, False, True]))
-    def an_answer_arrives(self, committed: int | None, floor: int | None, *, other_round: bool) -> None:
+    @rule(committed=st.none() | numbers, floor=st.none() | numbers, other_round=st.sampled_from([0, 0, 1, -1]))
+    def an_answer_arrives(self, committed: int | None, floor: int | None, *, other_round: int) -> None:
         assert self.node.known is not None
         steps = self.steps()
-        lineage = Lineage(self.rounds, "other") if other_round else self.lineage
+        lineage = Lineage(self.rounds + other_round, "other") if other_round else self.lineage
         chosen = [None if number is None else steps[number % len(steps)] for number in (committed, floor)]
         point = SafePoint(lineage, chosen[0], chosen[1])
         self.keeper.learn(point)
-        self.node.known, self.node.last_point = retention.learn(self.node.known, point), point
+        self.node.last_point = retention.latest_point(self.node.known, self.node.last_point, point)
+        if self.node.last_point is not None:
+            self.node.known = retention.learn(self.node.known, self.node.last_point)
         self.drop_unneeded()
 
     # -- the comparison --------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class StepKeeper:
         self._told: dict[KeptStep, frozenset[int]] = {}
         """The parts that were announced in the round, of steps that are still held."""
         self.point: SafePoint | None = None
-        """The last answer of the commit channel."""
+        """The answer of the commit channel that counts."""
         self._committed: KeptStep | None = None
         self._taken = self._refused = 0
         self.skipped = 0
@@ -162,9 +162,9 @@ class StepKeeper:
     def learn(self, point: SafePoint) -> None:
         """Drop what the answer of the commit channel makes superfluous; raise VolumeError."""
         with self._lock:
-            self.point = point
-            if self._known is not None:
-                self._known = retention.learn(self._known, point)
+            self.point = retention.latest_point(self._known, self.point, point)
+            if self._known is not None and self.point is not None:
+                self._known = retention.learn(self._known, self.point)
                 self._committed = self._known.committed or self._committed
                 self._drop_unneeded()
 

@@ -116,12 +116,27 @@ def outdated(known: KeeperRound, offered: KeptStep, partial: Iterable[KeptStep])
     return sorted({step for step in partial if step < offered and known.is_at_stake(step)})
 
 
+def latest_point(known: KeeperRound | None, last: SafePoint | None, point: SafePoint) -> SafePoint | None:
+    """Return the answer of the commit channel that counts, now that this one follows the last one that counted.
+
+    An earlier leader may send an old one late. One of an earlier round is ignored. All facts of one round stay true.
+    """
+    if known is not None and point.lineage.round < known.lineage.round:
+        return last
+    if last is None or last.lineage != point.lineage:
+        return point
+    return replace(point, committed=_newest(last.committed, point.committed), floor=_newest(last.floor, point.floor))
+
+
+def _newest(*steps: KeptStep | None) -> KeptStep | None:
+    return max((step for step in steps if step is not None), default=None)
+
+
 def learn(known: KeeperRound, point: SafePoint) -> KeeperRound:
     """Return the knowledge after an answer of the commit channel; one for another round changes nothing."""
     if not known.is_running or point.lineage != known.lineage or point.committed is None:
         return known
-    newest = point.committed if known.committed is None else max(known.committed, point.committed)
-    return replace(known, committed=newest)
+    return replace(known, committed=_newest(known.committed, point.committed))
 
 
 def unneeded(known: KeeperRound, point: SafePoint, held: Iterable[KeptStep]) -> list[KeptStep]:

@@ -12,6 +12,7 @@ from elasticjob_agent.keep.rules.retention import (
     announced,
     incomplete,
     is_skipped,
+    latest_point,
     learn,
     may_skip,
     oldest_uncommitted,
@@ -145,6 +146,28 @@ def test_an_older_point_takes_no_commit_back() -> None:
     known = replace(ROUND, committed=now(5))
     assert learn(known, SafePoint(NOW, committed=now(2))) == known
     assert learn(known, SafePoint(NOW)) == known
+
+
+@pytest.mark.parametrize(
+    ("last", "point", "counts"),
+    [
+        (None, SafePoint(NOW, now(1)), SafePoint(NOW, now(1))),
+        (SafePoint(BEFORE, before(9)), SafePoint(NOW), SafePoint(NOW)),
+        (SafePoint(NOW, now(1), now(4)), SafePoint(NOW, now(2), now(3)), SafePoint(NOW, now(2), now(4))),
+        (SafePoint(NOW, now(1), now(4)), SafePoint(NOW), SafePoint(NOW, now(1), now(4))),
+        (SafePoint(NOW, now(1)), SafePoint(BEFORE, before(9)), SafePoint(NOW, now(1))),
+        (None, SafePoint(BEFORE, before(9)), None),
+        (SafePoint(NOW, now(1)), SafePoint(Lineage(4, "e")), SafePoint(Lineage(4, "e"))),
+    ],
+)
+def test_of_one_round_the_facts_of_all_answers_count_and_none_of_an_earlier_round(
+    last: SafePoint | None, point: SafePoint, counts: SafePoint | None
+) -> None:
+    assert latest_point(ROUND, last, point) == counts
+
+
+def test_between_rounds_each_answer_of_another_round_counts() -> None:
+    assert latest_point(None, SafePoint(NOW), SafePoint(BEFORE)) == SafePoint(BEFORE)
 
 
 def test_a_step_for_which_there_is_no_room_is_skipped_if_an_older_one_waits_for_its_copies() -> None:
