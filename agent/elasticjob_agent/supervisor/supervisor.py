@@ -198,7 +198,7 @@ class Supervisor:
         Raises:
             StartError: it cannot be started.
         """
-        client = await self._live_client()
+        client = await self._answering_client()
         child = await self._request("zygote", client, command, next(self._numbers))
         child.is_zygote = True
         child.begin()

@@ -31,11 +31,12 @@ from elasticjob_agent.warm_start.profiles import Profiles
 from elasticjob_agent.warm_start.program import find_program
 from elasticjob_agent.warm_start.recording import Recording
 from elasticjob_agent.warm_start.stack_injection import with_stacks
-from elasticjob_agent.warm_start.zygote_builder import NotEligibleError, ReadyZygote, ZygoteBuilder
+from elasticjob_agent.warm_start.zygote_builder import MAX_WAIT_S, NotEligibleError, ReadyZygote, ZygoteBuilder
 from elasticjob_api.import_profile import ImportProfile
 
 log = logging.getLogger(__name__)
 
+_NOT_USED = "the recording of another node was not used"
 _NOT_BUILT = "the imports are not repeated yet"
 
 
@@ -274,11 +275,14 @@ class WarmStart:
         self._begin(self._build_first(self._profiles, commands))
         hurry = asyncio.create_task(self._hurry.wait())
         assert self._task is not None
-        await asyncio.wait({self._task, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        # Each step of the build has its limit, but a fork server that hangs meanwhile ends none of them.
+        longest_s = MAX_WAIT_S + self._limits.fork_s
+        await asyncio.wait({self._task, hurry}, timeout=longest_s, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         if not self._task.done():
             await self._end(self._task)
-            self._reasons.no_zygote = cold_reasons.FIRST
+            too_long = f"{_NOT_USED}: the first workers have waited {longest_s:.0f} s for a zygote"
+            self._reasons.no_zygote = cold_reasons.FIRST if self._hurry.is_set() else too_long
 
     async def _build_first(self, profiles: Profiles, commands: Sequence[Command]) -> None:
         profile = await profiles.read(commands)
@@ -290,7 +294,7 @@ class WarmStart:
                 self._zygote.ready = ready = await self._builder.build(commands[0], profile, expected=profile)
         except (NotEligibleError, SupervisorError, StartError, OSError) as error:
             # These workers record their own imports, and what is wrong with those is a reason for later.
-            self._reasons.no_zygote = f"the recording of another node was not used: {error}"
+            self._reasons.no_zygote = f"{_NOT_USED}: {error}"
             return
         await self._zygote.refill(ready, len(commands))  # its memory is measured once these workers have started
 

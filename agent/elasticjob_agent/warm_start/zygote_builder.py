@@ -33,7 +33,7 @@ _NO_GREETING = (
 )
 
 
-_SLOWER, _MORE_S, _MAX_WAIT_S = 3.0, 5.0, 60.0
+_SLOWER, _MORE_S, MAX_WAIT_S = 3.0, 5.0, 60.0
 """Imports that workers wait for: how much longer than elsewhere they may take, how many seconds more, and at most."""
 
 
@@ -185,7 +185,7 @@ class ZygoteBuilder:
     async def _read_report(self, zygote: Zygote, limit: int, expected: ImportProfile | None) -> PreloadReport:
         longest_s = self._limits.preload_s
         if expected:
-            longest_s = min(longest_s, _SLOWER * expected.seconds + _MORE_S, _MAX_WAIT_S)
+            longest_s = min(longest_s, _SLOWER * expected.seconds + _MORE_S, MAX_WAIT_S)
         try:
             async with asyncio.timeout(longest_s):
                 return await guarded(zygote.read_report, zygote.child.pid, limit=limit, has_pace=expected is None)

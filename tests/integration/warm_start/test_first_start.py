@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 
 from elasticjob_agent.node.profile_store import EtcdProfileStore
 from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
-from elasticjob_agent.supervisor import Supervisor
+from elasticjob_agent.supervisor import Child, Command, Supervisor
+from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
+from elasticjob_agent.warm_start import warm_starter
 from elasticjob_agent.warm_start.profiles import Profiles
 from elasticjob_agent.warm_start.warm_starter import WarmStart
 from elasticjob_api.import_profile import decode_profile, encode_profile
@@ -21,7 +24,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Delete, Put, Txn
 from testing.processes.scripted_fleet import ScriptedFleet
-from testing.waiting import aeventually
+from testing.waiting import aeventually, scaled
 from tests.integration.warm_start.warm_node import FAST, VARYING, WarmNode
 
 pytestmark = pytest.mark.etcd
@@ -220,6 +223,43 @@ async def test_a_stop_does_not_wait_for_the_imports(node: WarmNode, renew: Renew
     assert await starting == [False, False]
     assert not node.starter._zygote.ready
     mark.unlink()
+
+
+async def test_a_fork_server_that_hangs_before_the_first_zygote_is_replaced(
+    node: WarmNode, renew: Renew, supervisor: Supervisor
+) -> None:
+    node.script()
+    await _record(node, renew)
+    server = supervisor.server_pid
+    os.kill(server, signal.SIGSTOP)
+    async with asyncio.timeout(scaled(30)):
+        assert await node.start() == [True, True]
+    await node.ran()
+    assert supervisor.server_pid != server
+
+
+async def test_the_first_workers_do_not_wait_for_a_zygote_that_does_not_start(
+    node: WarmNode, renew: Renew, supervisor: Supervisor, sentences: Sentences, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fork server hangs from the request on."""
+    node.script()
+    await _record(node, renew)
+    request = supervisor._request
+
+    async def stop_and_request(kind: str, client: ForkServerClient, command: Command, number: int) -> Child:
+        if kind == "zygote":
+            os.kill(client.pid, signal.SIGSTOP)
+        return await request(kind, client, command, number)
+
+    with monkeypatch.context() as hanging:
+        hanging.setattr(supervisor, "_request", stop_and_request)
+        hanging.setattr(warm_starter, "MAX_WAIT_S", 1.0)
+        node.starter._limits = replace(FAST, fork_s=0.0)
+        async with asyncio.timeout(scaled(30)):
+            assert await node.start() == [False, False]
+    await node.ran()
+    reason = "the recording of another node was not used: the first workers have waited 1 s for a zygote"
+    assert sentences() == [f"not warm: {reason}"]
 
 
 async def test_an_etcd_that_is_gone_makes_a_cold_start(node: WarmNode, renew: Renew, etcd: EtcdClient) -> None:
