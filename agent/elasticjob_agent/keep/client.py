@@ -270,11 +270,10 @@ class KeeperClient(KeeperConnection):
         if self._lingered.done():
             self._lingered = self._loop.create_future()
         self._notify(request)
-        lingered = self._lingered
         try:
             # Each call has its own limit, so the shared result stays for the others.
             async with asyncio.timeout(request.within_s + ANSWER_S):
-                return (await asyncio.shield(lingered)).is_drained
+                return (await asyncio.shield(self._lingered)).is_drained
         except TimeoutError:
             return False
 
@@ -289,8 +288,7 @@ class KeeperClient(KeeperConnection):
 
     async def status(self) -> KeeperStatus:
         """Return the counts of the keeper; raise a KeeperError."""
-        answer = await self._answered(self._request(StatusRequest()), ANSWER_S)
-        return answer.status or KeeperStatus()
+        return (await self._answered(self._request(StatusRequest()), ANSWER_S)).status or KeeperStatus()
 
     async def close(self, *, erase: bool = False) -> None:
         """End the keeper and reap it; with `erase`, delete the volume first. Bounded; may be called again."""

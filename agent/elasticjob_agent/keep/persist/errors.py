@@ -1,6 +1,7 @@
 """Errors of the shared directory.
 
     PersistError                 the base; also: a file operation failed
+    ├── DiskFullError            no room is left, or the quota is reached
     ├── PersistRefused           the directory, or what is in it, breaks a rule
     │   └── WholeStepRefused     one whole step is missing, or breaks a rule
     ├── SourceChangedError       a file in memory is not as its manifest describes it
@@ -11,12 +12,17 @@ An error of the operating system is the cause of one of these, and never leaves 
 """
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 
 
 class PersistError(Exception):
     """Base of this package's errors."""
+
+
+class DiskFullError(PersistError):
+    """The file system has no room left, or a quota is reached."""
 
 
 class PersistRefused(PersistError):
@@ -39,10 +45,14 @@ class WriterLost(PersistError):
     """The process that writes has ended, or the file system does not answer."""
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
 @contextlib.contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Raise PersistError for an OSError in this block; `what` begins the message."""
+    """Raise DiskFullError or PersistError for an OSError in this block; `what` begins the message."""
     try:
         yield
     except OSError as error:
-        raise PersistError(f"{what}: {error.strerror or os.strerror(error.errno or 0)}") from error
+        kind = DiskFullError if error.errno in _FULL else PersistError
+        raise kind(f"{what}: {error.strerror or os.strerror(error.errno or 0)}") from error

@@ -28,7 +28,7 @@ class JobDir:
         """`shared` is the directory of all jobs; `job` the prefix of the job's keys."""
         self.path = shared / layout.job_dir_name(job)
         self.on_file: Callable[[], None] = lambda: None
-        """Called for each file of a step that is looked at: there may be so many that this takes minutes."""
+        """Called for each file that is looked at or deleted: there may be so many that this takes minutes."""
         self._shared = shared
         self._identity: DirectoryIdentity | None = None
         """That of the directory that was opened first; no other one is used later."""
@@ -152,10 +152,15 @@ class JobDir:
         with self._opened() as fd:
             _throw_away(fd, layout.UNFINISHED, [str(step) for step in steps])
 
-    def empty_trash(self) -> None:
-        """Delete what was thrown away; this can take long."""
+    def empty_trash(self, may_go_on: Callable[[], bool] = lambda: True) -> None:
+        """Delete what was thrown away as long as `may_go_on` returns True; this can take minutes."""
+
+        def may_delete() -> bool:
+            self.on_file()
+            return may_go_on()
+
         with self._opened() as fd:
-            TrashDir(Path(layout.TRASH), below=fd).empty()
+            TrashDir(Path(layout.TRASH), below=fd, may_delete=may_delete).empty()
 
     def _walk(self, fd: int) -> Iterator[tuple[str, os.stat_result]]:
         for each in files.walk(fd):

@@ -16,7 +16,7 @@ import threading
 import time
 from pathlib import Path
 
-from elasticjob_agent.keep.persist.errors import PersistError, WholeStepRefused, WriteCancelledError
+from elasticjob_agent.keep.persist.errors import DiskFullError, PersistError, WholeStepRefused, WriteCancelledError
 from elasticjob_agent.keep.persist.job_dir import JobDir
 from elasticjob_agent.keep.persist.messages import (
     CancelCommand,
@@ -61,7 +61,8 @@ class Writer:
     def run(self) -> None:
         """Serve until the keeper ends; raise PersistError if it sends what is no command."""
         threading.Thread(target=self._write_all, name="persist writes", daemon=True).start()
-        with self._keeper.makefile("rb") as lines:
+        # A keeper that ends before it has read all progress resets the connection.
+        with contextlib.suppress(ConnectionResetError), self._keeper.makefile("rb") as lines:
             for line in lines:
                 self._begin(*decode_command(line))
 
@@ -78,6 +79,14 @@ class Writer:
     def _write_all(self) -> None:
         while True:
             self._run(*self._writes.get())
+            self._empty_trash()
+
+    def _empty_trash(self) -> None:
+        """Delete what was thrown away until a further write comes: that may be the last step of a node."""
+        try:
+            self._directory.empty_trash(self._writes.empty)
+        except (PersistError, OSError) as error:  # the next write reports it, if it still is so
+            log.warning("what was thrown away in persistTo was not deleted: %s", error)
 
     def _run(self, number: int, command: Command) -> None:
         began_s = time.monotonic()
@@ -134,12 +143,17 @@ class Writer:
         # A run writes one step after the other, and no other run of this job is alive: what is older never ends.
         others = self._directory.unfinished_steps()
         self._directory.remove_unfinished([each for each in others if each.run != step.run or each.step < step.step])
-        self._directory.empty_trash()  # first: a full disk may have no other room for this step
+        try:
+            self._write_parts(number, command)
+        except DiskFullError:  # what was thrown away may be all the room for this step
+            self._directory.empty_trash()
+            self._write_parts(number, command)
+
+    def _write_parts(self, number: int, command: WriteCommand) -> None:
         pause = _WriteThrottle(self, number, self._throttle)
         for part in command.parts:
-            self._directory.write_part(step, part.index, Path(part.path), part.files, pause)
-        self._directory.complete(step)
-        self._directory.empty_trash()
+            self._directory.write_part(command.step, part.index, Path(part.path), part.files, pause)
+        self._directory.complete(command.step)
 
     def check(self, number: int) -> None:
         """Raise WriteCancelledError if the write of this number was cancelled."""

@@ -11,7 +11,7 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from elasticjob_agent.keep.volume.errors import translated
@@ -25,10 +25,14 @@ _PASSES = 10_000
 class TrashDir:
     """The directory of things that are to be deleted."""
 
-    def __init__(self, path: Path, *, below: int | None = None) -> None:
-        """`path` is relative to the descriptor `below`, if one is given."""
+    def __init__(self, path: Path, *, below: int | None = None, may_delete: Callable[[], bool] = lambda: True) -> None:
+        """`path` is relative to the descriptor `below`, if one is given.
+
+        `may_delete` is called before each deletion. If it returns False, the rest stays.
+        """
         self._path = path
         self._below = below
+        self._may_delete = may_delete
         self._numbers = itertools.count()
         self._emptying = threading.Lock()
         self.has_news = True
@@ -80,7 +84,7 @@ class TrashDir:
         deleted = 0
         names = os.listdir(trash)
         for name in sorted(names, key=lambda name: (len(name), name), reverse=True):
-            if deleted >= count:
+            if deleted >= count or not self._may_delete():
                 break
             deleted += self._delete(trash, name, count - deleted)
         return deleted
@@ -108,6 +112,8 @@ class TrashDir:
         changed = 0
         with contextlib.suppress(OSError), os.scandir(fd) as entries:
             for entry in itertools.islice(entries, count):
+                if not self._may_delete():
+                    break
                 with contextlib.suppress(OSError):
                     if entry.is_dir(follow_symlinks=False):
                         _make_writable(fd, entry.name)

@@ -10,7 +10,7 @@ import pytest
 
 from elasticjob_agent.keep.persist import writer as writer_module
 from elasticjob_agent.keep.persist.job_dir import JobDir
-from elasticjob_agent.keep.persist.layout import SourceFile, whole_name
+from elasticjob_agent.keep.persist.layout import TRASH, SourceFile, whole_name
 from elasticjob_agent.keep.persist.messages import (
     CheckCommand,
     Command,
@@ -30,6 +30,8 @@ from tests.integration.keep.parts import write_files
 from tests.integration.keep.persist.job_dirs import JOB, PARTS, WHOLE, step_of, write_part, write_step
 
 _ANSWER_S = 60.0
+_TRASH = 50
+"""So many files are in the trash."""
 
 
 class SetClock:
@@ -79,16 +81,70 @@ def test_a_look_at_each_file_of_a_step_is_progress(
     directory.open()
     for index, files in PARTS.items():
         write_part(directory, tmp_path, step, index, files)
-    keeper, theirs = socket.socketpair()
-    with keeper, keeper.makefile("rb") as lines:
-        threading.Thread(target=Writer(theirs, directory).run, daemon=True).start()
-        commands: list[Command] = [WriteCommand(step), CheckCommand(step)]
-        for command in commands:
+    commands: list[Command] = [WriteCommand(step), CheckCommand(step)]
+    for command in commands:  # each has a writer of its own: one that has written a step deletes files afterwards
+        keeper, theirs = socket.socketpair()
+        with keeper, keeper.makefile("rb") as lines:
+            threading.Thread(target=Writer(theirs, JobDir(shared, JOB)).run, daemon=True).start()
             keeper.sendall(encode_command(1, command))
             looks = [decode_answer(lines.readline()) for _ in WHOLE]
             assert not any(reply.is_end for reply in looks)
             reply = decode_answer(lines.readline())
             assert (reply.is_end, reply.error) == (True, "")
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_each_file_that_is_deleted_is_progress(directory: JobDir, monkeypatch: pytest.MonkeyPatch, depth: int) -> None:
+    monkeypatch.setattr(writer_module, "_PROGRESS_S", 0.0)
+    fill_trash(directory, depth=depth)
+    keeper, theirs = socket.socketpair()
+    with keeper, keeper.makefile("rb") as lines:
+        keeper.settimeout(_ANSWER_S)
+        threading.Thread(target=Writer(theirs, directory).run, daemon=True).start()
+        keeper.sendall(encode_command(1, RemoveCommand(())))
+        deletions = [decode_answer(lines.readline()) for _ in range(_TRASH)]
+        assert not any(reply.is_end for reply in deletions)
+
+
+def test_a_write_does_not_wait_until_the_trash_is_empty(directory: JobDir) -> None:
+    """A node has little time for the last step, and a deletion of many files may need minutes."""
+    fill_trash(directory)
+    deletions = threading.Semaphore(0)
+    keeper, theirs = socket.socketpair()
+    with keeper, keeper.makefile("rb") as lines:
+        keeper.settimeout(_ANSWER_S)
+        writer = Writer(theirs, directory)
+        directory.on_file = lambda: wait_for(deletions)
+        threading.Thread(target=writer.run, daemon=True).start()
+        keeper.sendall(encode_command(1, WriteCommand(step_of(1))))
+        assert decode_answer(lines.readline()).command == 1
+        assert len(trash_of(directory)) == _TRASH
+        for number, command in ((2, WriteCommand(step_of(2))), (3, ListCommand())):
+            keeper.sendall(encode_command(number, command))
+        assert decode_answer(lines.readline()).command == 3, "the second write waits now"
+        deletions.release()
+        assert decode_answer(lines.readline()).command == 2
+        assert len(trash_of(directory)) == _TRASH
+        deletions.release(2 * _TRASH)
+        eventually(lambda: not trash_of(directory), what="the trash is empty")
+
+
+def wait_for(semaphore: threading.Semaphore) -> None:
+    """Take one permit."""
+    semaphore.acquire()
+
+
+def trash_of(directory: JobDir) -> list[Path]:
+    """Return what is being deleted."""
+    return list((directory.path / TRASH).iterdir())
+
+
+def fill_trash(directory: JobDir, *, depth: int = 0) -> None:
+    """Let many files be there that were thrown away."""
+    above = directory.path / TRASH / "/".join("d" * depth)
+    above.mkdir(exist_ok=True)
+    for number in range(_TRASH):
+        (above / str(number)).touch()
 
 
 def test_nothing_is_removed_while_a_step_that_was_to_stay_is_gone(directory: JobDir, tmp_path: Path) -> None:
