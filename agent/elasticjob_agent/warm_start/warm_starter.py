@@ -125,9 +125,14 @@ class WarmStart:
         if not taken:
             return await self._supervisor.spawn(commands)
         environment = commands[0].env
-        await self._head_start.before_first(environment)
         after_first = functools.partial(self._head_start.after_first, environment)
-        return await self._supervisor.spawn(commands, taken, change_replaced=with_stacks, after_first=after_first)
+        try:
+            await self._head_start.before_first(environment)
+            return await self._supervisor.spawn(commands, taken, change_replaced=with_stacks, after_first=after_first)
+        except BaseException:
+            # Those without a command wait still, and belong to no zygote any more.
+            await asyncio.shield(self._supervisor.discard(taken))
+            raise
 
     def stop_waiting(self) -> None:
         """Let a start that waits for a zygote go on without it: its workers are to be stopped."""

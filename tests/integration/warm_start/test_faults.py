@@ -3,13 +3,22 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from elasticjob_agent.supervisor import Child, Command, ForkServerLost, Supervisor, hanging_fork_server
+from elasticjob_agent.supervisor import (
+    Child,
+    Command,
+    ForkServerLost,
+    LineSink,
+    StartError,
+    Supervisor,
+    hanging_fork_server,
+)
 from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
 from elasticjob_agent.warm_start.limits import Limits
 from elasticjob_agent.workers.progress import ProgressFifo
@@ -255,6 +264,24 @@ async def test_a_cancelled_start_leaves_nothing(node: WarmNode, supervisor: Supe
     await asyncio.wait([starting])
     await node.starter.close()
     assert census.found(besides=supervisor.server_pid) == []
+    assert supervisor._preforked == {}
+
+
+async def test_a_start_that_fails_leaves_no_worker_that_was_forked_ahead(
+    node: WarmNode, supervisor: Supervisor
+) -> None:
+    """The first of three cannot be started, so the others get no command."""
+    node.nproc = 3
+    await _forked(node)
+    waiting, command = node.waiting(), node.command
+
+    def with_log(argv: Sequence[str], rank: int) -> Command:
+        return replace(command(argv, rank), stdout=LineSink(node.folder / "no" / "log", b"", node.console))
+
+    node.command = with_log  # type: ignore[method-assign]
+    with pytest.raises(StartError, match="cannot open"):
+        await node.restart()
+    await aeventually(lambda: not any(map(psutil.pid_exists, waiting)), what="the end of the workers")
     assert supervisor._preforked == {}
 
 
