@@ -72,13 +72,14 @@ class ForkServerClient:
         """Return when the fork server accepts commands.
 
         Raises:
-            ForkServerLost: it did not start.
+            ForkServerLost: it did not start; it has ended now, so the next spawn starts another one.
             StartError: it refused to start.
         """
         try:
             async with asyncio.timeout(self._launcher.start_s):
                 await self._ready.wait()
         except TimeoutError:
+            await self._kill()
             raise ForkServerLost(
                 f"{self._launcher.description} did not start within {self._launcher.start_s:.0f} s"
             ) from None
@@ -113,8 +114,7 @@ class ForkServerClient:
             del self._pings[number]
         log.warning("%s did not answer within %.1f s; it is killed", self._launcher.description, within_s)
         self._ending = "hung, and was killed"
-        self._process.kill()
-        await self._ended.wait()
+        await self._kill()
         return True
 
     async def _await_answer(self, number: int, answered: asyncio.Event, *, within_s: float) -> bool:
@@ -144,8 +144,12 @@ class ForkServerClient:
             async with asyncio.timeout(_END_S):
                 await self._ended.wait()
         except TimeoutError:
-            self._process.kill()
-            await self._ended.wait()
+            await self._kill()
+
+    async def _kill(self) -> None:
+        """Kill the fork server, and return when it has ended."""
+        self._process.kill()
+        await self._ended.wait()
 
     def _try_send(self, message: bytes, fds: Sequence[int]) -> bool:
         if self.lost:

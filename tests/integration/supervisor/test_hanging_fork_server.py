@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent.supervisor import Child, Supervisor
+from elasticjob_agent.supervisor import Child, ForkServerLost, Supervisor
+from elasticjob_agent.supervisor.launchers import ExecLauncher
 from testing.waiting import aeventually, scaled
 from tests.integration.supervisor.commands import Builder
 
@@ -36,6 +37,25 @@ async def _starts_again(supervisor: Supervisor, build: Builder, server: int) -> 
     [child] = await supervisor.spawn([build("true")])
     assert (await child.exit).code == 0
     assert supervisor.server_pid != server
+
+
+async def test_a_fork_server_that_hangs_before_it_is_ready_is_replaced(
+    build: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = tmp_path / "python"
+    hanging.write_text("#!/bin/sh\nkill -STOP $$\n")
+    hanging.chmod(0o700)
+    with monkeypatch.context() as first:
+        first.setattr(sys, "executable", str(hanging))
+        first.setattr(ExecLauncher, "start_s", 0.1)
+        supervisor = Supervisor.begin()
+        server = supervisor.server_pid
+        with pytest.raises(ForkServerLost, match="did not start within"):
+            await supervisor.spawn([build("true")])
+    try:
+        await _starts_again(supervisor, build, server)
+    finally:
+        await supervisor.close()
 
 
 @pytest.mark.parametrize("grace_s", [0.0, 10_000.0])
