@@ -102,14 +102,18 @@ class CommitLeader:
                     if key.data is None:
                         os.eventfd_read(self._wake)
                         self._take_sessions(selector)
-                        if self._must_decide and self._decide_at_s is None:
-                            self._decide_at_s = self._clock()
-                        self._must_decide = False
+                        self._take_request()
                     else:
                         self._receive(selector, key.data)
                 self._decide(selector)
             for channel in self._channels.values():
                 channel.close()
+
+    def _take_request(self) -> None:
+        if self._must_decide:
+            self._must_decide = False  # only if it was seen: another thread may set it at any time
+            if self._decide_at_s is None:
+                self._decide_at_s = self._clock()
 
     def _timeout_s(self) -> float | None:
         times = [*self._dial_at_s.values(), *([] if self._decide_at_s is None else [self._decide_at_s])]

@@ -40,13 +40,17 @@ class MessageChannel:
 
     def _read(self) -> bool:
         """Read what is there; return whether the other end has closed the connection."""
-        with _translated(), contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):
-            while data := self._socket.recv(_READ_BYTES):
-                self._ahead += data
-                if len(self._ahead) > _MOST_BYTES:
-                    raise FrameError(f"more than {_MOST_BYTES} bytes at a time")
-            return True
-        return False
+        try:
+            with _translated():
+                while data := self._socket.recv(_READ_BYTES):
+                    self._ahead += data
+                    if len(self._ahead) > _MOST_BYTES:
+                        raise FrameError(f"more than {_MOST_BYTES} bytes at a time")
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return False
+        except ssl.SSLWantWriteError as error:  # it wants new keys of TLS, and there is no room for the answer
+            raise StalledError("the other end does not read") from error
+        return True
 
     def _take_messages(self) -> list[bytes]:
         *lines, rest = bytes(self._ahead).split(b"\n")

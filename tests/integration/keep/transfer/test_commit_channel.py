@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -196,6 +197,22 @@ def test_a_member_that_does_not_read_is_dropped(node: Start) -> None:
     channel.close()
 
 
+class RequestOfNewKeys:
+    """A socket whose other end wants new keys of TLS, and reads nothing, as `ssl` reports it to a read."""
+
+    def recv(self, _count: int) -> bytes:
+        raise ssl.SSLWantWriteError
+
+
+def test_a_member_that_wants_new_keys_and_does_not_read_is_dropped(node: Start) -> None:
+    leader, member = node(), node()
+    channel = MessageChannel(leader.dialer.dial(member.address, Purpose.COMMIT))
+    channel._socket = RequestOfNewKeys()  # type: ignore[assignment]
+    with pytest.raises(StalledError, match="does not read"):
+        channel.receive()
+    channel.close()
+
+
 def send_endlessly(channel: MessageChannel) -> None:
     """Send until the other end has no room."""
     for _ in range(10_000):
@@ -220,6 +237,36 @@ def test_a_closed_leader_leaves_no_channel(node: Start, lead: Lead) -> None:
     await_point(NEW, *members)
     leader.close()
     eventually(lambda: not any(each.commit._channels for each in members))
+
+
+class AskedInBetween(CommitLeader):
+    """A leader that is asked for a decision at once after its thread has seen that none was asked for."""
+
+    _was_asked = False
+    _asked = False
+
+    @property
+    def _must_decide(self) -> bool:
+        seen = self._asked
+        if not self._was_asked:
+            self._was_asked = True
+            self.decide_soon()
+        return seen
+
+    @_must_decide.setter
+    def _must_decide(self, value: bool) -> None:
+        self._asked = value
+
+
+def test_a_decision_that_is_asked_for_at_any_time_is_made(node: Start) -> None:
+    leader, decided = node(), threading.Event()
+
+    def decide(_announcements: object) -> SafePoint:
+        decided.set()
+        return SafePoint(LINEAGE)
+
+    with contextlib.closing(AskedInBetween(leader.dialer, {leader.member: leader.address}, decide)):
+        eventually(decided.is_set, what="the decision")
 
 
 def test_a_hundred_members_share_one_thread_of_the_leader(node: Start, lead: Lead) -> None:
