@@ -56,7 +56,7 @@ class NoSharedDir:
         """Return the directory of a step that is restored in memory."""
         return await restored
 
-    def drains(self, _state: RendezvousState, _me: Member | None) -> bool:
+    def drains(self, _state: RendezvousState, _me: Member | None, _within_s: float = 0.0) -> bool:
         """Return False: nothing is written."""
         return False
 

@@ -14,6 +14,9 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Member, RendezvousState
 from elasticjob_etcd.errors import EtcdError
 
+_CLOSES_S = 5.0
+"""Seconds after which a round that still forms may lack nodes: with enough of them, it closes sooner."""
+
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 Join = Callable[[RendezvousState], Awaitable[None]]
 """Lets the keeper know its identity in a state; raises RecordError or KeeperError."""
@@ -35,11 +38,17 @@ class NodeDepartureWait:
         on_end: Callable[[], None],
         spawn: Spawn,
     ) -> None:
-        """Begin, for `within_s` at most. Look each `look_s` whether any node stays that could need the steps."""
+        """Begin, for `within_s` at most. Look each `look_s` whether any node stays that could need the steps.
+
+        `on_end` is called at the end, and when the departure `is_late`.
+        """
         self._keeper = keeper
         self._lister = lister
         self._join = join
-        self._until_s = asyncio.get_running_loop().time() + within_s
+        self._clock = asyncio.get_running_loop().time
+        self._began_s = self._clock()
+        self._until_s = self._began_s + within_s
+        self._late = asyncio.get_running_loop().call_later(_CLOSES_S, on_end)
         self._look_s = look_s
         self._on_end = on_end
         self._spawn = spawn
@@ -50,6 +59,16 @@ class NodeDepartureWait:
         self.is_over = False
         self.is_last = False
         """Whether no other node stays."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a round that forms since the begin of the departure should have closed by now."""
+        return self._clock() >= self._began_s + _CLOSES_S
+
+    @property
+    def left_s(self) -> float:
+        """The seconds until the end of the departure."""
+        return self._until_s - self._clock()
 
     def observe(self, state: RendezvousState, me: Member | None) -> None:
         """Serve what this state may need."""
@@ -65,15 +84,15 @@ class NodeDepartureWait:
         """Serve other nodes no longer."""
         if not self.is_over:
             self.is_over = True
+            self._late.cancel()
             _cancel(self._serving)
             _cancel(self._looking)
             self._on_end()
 
     async def _serve(self, state: RendezvousState) -> None:
-        left_s = self._until_s - asyncio.get_running_loop().time()
         try:
             await self._join(state)
-            is_drained = await self._keeper.linger(keep_requests.linger_request(state, max(0.0, left_s)))
+            is_drained = await self._keeper.linger(keep_requests.linger_request(state, max(0.0, self.left_s)))
             log.info("this node leaves: %s", "no other node needs its steps" if is_drained else "its time is over")
         except (RecordError, KeeperError, EtcdError, TimeoutError) as error:
             log.warning("this node leaves without serving its steps to others: %s", error)

@@ -179,9 +179,14 @@ class NodeKeep(KeepPort):
                 spawn=self._spawn,
             )
         self._departure.observe(state, self._identity.me)
-        if not self._departure.is_over:
-            return True
-        return self._departure.is_last and self._shared.drains(state, self._identity.me)
+        if self._departure.is_over:
+            return self._departure.is_last and self._shared.drains(state, self._identity.me)
+        if self.persists and state.phase is RoundPhase.FORMING and self._departure.is_late:
+            # The nodes that stay may be too few for a round. What this node has would go with it.
+            drains = self._shared.drains(state, self._identity.me, self._departure.left_s)
+            if not drains and not self._shared.lost:
+                self._departure.stop()
+        return not self._departure.is_over
 
     # --- for the rest of the agent -----------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
@@ -212,25 +213,28 @@ class SharedDir:
                 log.warning("%s", text)
             self.on_trouble()
 
-    def drains(self, state: RendezvousState, me: Member | None) -> bool:
-        """Return whether this node writes its last steps to disk; the first call for a state begins it."""
+    def drains(self, state: RendezvousState, me: Member | None, within_s: float = math.inf) -> bool:
+        """Return whether this node writes its last steps to disk; the first call for a state begins it.
+
+        `within_s` is the time that is left to this node, if that is less than a departure has.
+        """
         self.observe(state, me)
         if self._departure is None:
             self._departure = _DepartureWait(state.nonce)
             if me is None or not self._settings.linger_s:
                 self._departure.is_over = True
             else:
-                self._departure.task = self._spawn(self._drain(self._departure, me))
+                self._departure.task = self._spawn(self._drain(self._departure, me, within_s))
         return not self._departure.is_over
 
-    async def _drain(self, departure: _DepartureWait, me: Member) -> None:
+    async def _drain(self, departure: _DepartureWait, me: Member, within_s: float) -> None:
         run = "" if self._state is None else self._state.run
         self.lost = await NodeDrain(
             self._keeper,
             self._lister,
             me,
             ending=EndingJob(run, self._history, departure.nonce),
-            within_s=self._settings.linger_s,
+            within_s=min(within_s, self._settings.linger_s),
         ).run()
         await self.report_last()
         departure.task = None

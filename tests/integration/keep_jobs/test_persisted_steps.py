@@ -101,6 +101,23 @@ def test_when_all_nodes_leave_their_newest_step_is_persisted_and_the_next_run_be
     assert again.restored(round_) == {7}
 
 
+def test_when_too_few_nodes_stay_for_a_round_those_that_leave_write_their_newest_step(
+    training: MakeTraining, shared: Path
+) -> None:
+    fleet = training("2", 1, persist_to=shared, persist_every_s=3600)
+    fleet.begin(2)
+    fleet.train_to(7, 1, 2)
+    fleet.await_committed(7, 0, 1)
+    fleet.run_training()  # the job has two nodes at most, so this one stays without a round
+    for agent in (0, 1):
+        fleet.leave(agent)
+    assert [fleet.agents[agent].wait(60) for agent in (0, 1)] == [143, 143]
+    assert fleet.whole_steps() == [7]
+    fleet.run_training()
+    fleet.await_round(2, 2)
+    assert fleet.restored(2) == {7}
+
+
 @pytest.mark.parametrize("may_resume", [True, False])
 def test_a_job_that_is_created_again_resumes_only_if_it_may(
     training: MakeTraining, shared: Path, *, may_resume: bool
