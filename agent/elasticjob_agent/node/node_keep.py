@@ -182,7 +182,7 @@ class NodeKeep(KeepPort):
         if self._departure.is_over:
             return self._departure.is_last and self._shared.drains(state, self._identity.me)
         if self.persists and state.phase is RoundPhase.FORMING and self._departure.is_late:
-            # The nodes that stay may be too few for a round. What this node has would go with it.
+            # The nodes that stay may be too few for a round. Then the steps of this node would go with it.
             drains = self._shared.drains(state, self._identity.me, self._departure.left_s)
             if not drains and not self._shared.lost:
                 self._departure.stop()
@@ -223,7 +223,7 @@ class NodeKeep(KeepPort):
         known = self._round
         if known is None:
             return self._shared.trouble
-        if known.has_started:
+        if known.has_started or known.phase is RestorePhase.COMPLETE:
             return ""
         return (known.phase is RestorePhase.PREPARING and known.awaited_keeper) or self._shared.trouble
 

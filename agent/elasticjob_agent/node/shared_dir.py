@@ -183,6 +183,10 @@ class SharedDir:
                     # Without any step it may be another volume, or none.
                     is_of_step = isinstance(error, StepRefused) and bool(self._keeper.persisted_steps())
                     refused_s = (refused_s or clock()) if is_of_step else None
+                    if not is_of_step and not self._unreadable:
+                        # Peers that wait for this node in vain may fail. The next round closes without a new list of it
+                        # only if the directory has answered.
+                        self._list_again()
                     if refused_s is not None and clock() >= refused_s + within_s - _CHECK_AGAIN_S:
                         raise
                     self._note_unreadable("" if is_of_step else f"step {persisted.step.number}: {error}")

@@ -14,7 +14,8 @@ from elasticjob_api.spec import Keep
 from elasticjob_api.status import KeepStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import from_rfc3339
-from elasticjob_operator.policy.status.keep import OF_PERSISTING, PERSIST_UNREADABLE, degradation, keep_status
+from elasticjob_operator.policy.status.build import is_finished
+from elasticjob_operator.policy.status.keep import PERSIST_UNREADABLE, degradation, has_memory_trouble, keep_status
 
 
 class TimeBucket(StrEnum):
@@ -109,8 +110,7 @@ def job_health(snapshot: JobSnapshot) -> JobHealth:
 
 
 def _keep_health(snapshot: JobSnapshot, kept: KeepStatus) -> KeepHealth:
-    reason, why = degradation(snapshot)
-    if why and reason not in OF_PERSISTING:
+    if has_memory_trouble(snapshot):
         return KeepHealth.DEGRADED
     return KeepHealth.UNCOMMITTED if kept.step is None else KeepHealth.COMMITTED
 
@@ -134,7 +134,9 @@ def _late_at_s(snapshot: JobSnapshot, keep: Keep, kept: KeepStatus) -> float | N
     # A script may publish less often than steps are persisted: then the disk has all that there is.
     if keep.persist_to is None or kept.step is None or kept.step == kept.persisted_step:
         return None
-    since_s = from_rfc3339(kept.persisted_time or snapshot.status.start_time)
+    # Nothing is written while a job is suspended, or before one that is created again begins.
+    known = [from_rfc3339(each) for each in (kept.persisted_time, snapshot.status.start_time)]
+    since_s = max((each for each in known if each is not None), default=None)
     every_s = constants.KEEP_PERSIST_EVERY_S if keep.persist_every_s is None else keep.persist_every_s
     return None if since_s is None else since_s + LATE_AFTER * every_s
 
@@ -143,6 +145,7 @@ def _time_bucket(snapshot: JobSnapshot) -> TimeBucket | None:
     state = snapshot.view.state
     if (
         snapshot.job.spec.suspend
+        or is_finished(snapshot.status)  # also if etcd has lost the end
         or snapshot.view.is_final
         or (state is not None and state.phase is RoundPhase.SUSPENDED)
     ):

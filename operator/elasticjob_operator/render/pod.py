@@ -117,8 +117,7 @@ def _linger_s(keep: Keep | None) -> int:
         return 0
     if keep.persist_to:  # a shared disk may be far slower than the network
         return constants.KEEP_LINGER_S
-    if not keep.copies:
-        return 0
+    # Without copies, too: others fetch what this pod has alone.
     return min(constants.KEEP_LINGER_S, math.ceil(bytes_of(keep.size_limit) / constants.KEEP_LINGER_BYTES_PER_S))
 
 

@@ -1,5 +1,6 @@
 """The kept steps of a node over a real keeper: what it restores, and that a keeper that is away gives up no step."""
 
+import asyncio
 import logging
 import socket
 from dataclasses import replace
@@ -8,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent.keep.keeper.messages import PeersRequest
+from elasticjob_agent.keep.keeper.messages import BeginRequest, PeersRequest
 from elasticjob_agent.node.node_keep import NodeKeep
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
 from elasticjob_api import constants
@@ -167,15 +168,21 @@ async def test_a_step_is_given_up_at_once_when_no_holder_lives(keep_dir: Path) -
 async def test_a_leader_whose_keeper_is_late_keeps_no_step_of_the_round_and_commits_those_of_others(
     keep_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    others = set(psutil.Process().children())
     keep = node_keep(keep_dir, InMemoryStore())
     await keep.start()
     sent: list[PeersRequest] = []
     monkeypatch.setattr(keep._keeper, "set_peers", sent.append)
+    begin_round = keep._keeper.begin_round
+
+    async def begin_late(begun: BeginRequest) -> Path:
+        directory = await begin_round(begun)
+        if begun.lineage.round == 1:
+            await asyncio.Event().wait()
+        return directory
+
+    monkeypatch.setattr(keep._keeper, "begin_round", begin_late)
     try:
         keep.observe(ME, link_secret=SECRET, leads=True)
-        (process,) = set(psutil.Process().children()) - others
-        process.suspend()
         await until_complete(keep, active(1))
         assert constants.ENV_KEEP not in keep.variables()
         assert keep.report().degraded.startswith(

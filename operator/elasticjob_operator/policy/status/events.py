@@ -89,11 +89,17 @@ def _keep_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     each_is_news = any(c.type == ConditionType.KEEP_DEGRADED and c.reason in _EACH_IS_NEWS for c in after.conditions)
     if now.persist_error and (not was.persist_error or (each_is_news and now.persist_error != was.persist_error)):
         yield Event(EventReason.PERSIST_FAILED, now.persist_error, warning=True)
-    degraded = _became_true(before, after, ConditionType.KEEP_DEGRADED)
-    if degraded is not None and degraded.reason not in OF_PERSISTING:
+    degraded = _memory_trouble(after)
+    if degraded is not None and _memory_trouble(before) is None:
         too_small = degraded.reason == EventReason.KEEP_TOO_SMALL
         reason = EventReason.KEEP_TOO_SMALL if too_small else EventReason.KEEP_DEGRADED
         yield Event(reason, degraded.message, warning=True)
+
+
+def _memory_trouble(status: JobStatus) -> Condition | None:
+    """Return the condition KeepDegraded if it is True, and not for the disk alone."""
+    conditions = [c for c in status.conditions if c.type == ConditionType.KEEP_DEGRADED and c.status == "True"]
+    return next((c for c in conditions if c.reason not in OF_PERSISTING), None)
 
 
 def worker_failed_text(failure: LastFailure) -> str:

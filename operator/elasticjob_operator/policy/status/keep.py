@@ -96,6 +96,14 @@ def degradation(snapshot: JobSnapshot) -> tuple[str, str]:
     return found[0][0], "; ".join(why for _, why in found)
 
 
+def has_memory_trouble(snapshot: JobSnapshot) -> bool:
+    """Whether the job runs, and the steps in memory are kept less safely than requested."""
+    keep = snapshot.job.spec.keep
+    if keep is None or snapshot.view.is_final or snapshot.job.spec.suspend:
+        return False
+    return any(why for reason, why in _degradations(snapshot, keep) if reason not in OF_PERSISTING)
+
+
 def _undegraded(reports: Sequence[KeepReport]) -> str:
     """Return the reason of a job that is not degraded; without a committed step nothing is kept yet."""
     if not reports:

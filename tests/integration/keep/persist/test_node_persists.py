@@ -99,6 +99,8 @@ async def test_a_persisted_step_has_the_whole_time_of_a_restore_after_a_director
         await aeventually(lambda: keep.report().persisted_step == 7, what="the list")
         away, began_s = shared.rename(tmp_path / "away"), time.monotonic()
         await until_waiting(keep, RESTORING, "cannot use ")
+        assert keep.holdings is not None
+        assert keep.holdings.has_listed is False, "if its peers fail meanwhile, the next round waits for this node"
         await aeventually(lambda: time.monotonic() > began_s + limit_s, what="the time of a restore is over")
         (whole,) = away.glob("*/step-7.*")
         late = whole.rename(tmp_path / "late")

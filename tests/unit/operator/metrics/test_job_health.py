@@ -10,7 +10,7 @@ from elasticjob_api.records import KeepReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.spec import Keep
-from elasticjob_api.status import JobStatus
+from elasticjob_api.status import JobStatus, KeepStatus
 from elasticjob_operator.metrics.goodput import Goodput
 from elasticjob_operator.metrics.job_health import (
     AgentHealth,
@@ -27,6 +27,7 @@ from elasticjob_operator.model.job_state import JobState
 from testing.builders import (
     NOW_S,
     ago,
+    condition,
     job,
     member,
     membership,
@@ -129,6 +130,24 @@ def test_a_persisted_step_is_late_after_three_intervals_if_a_newer_step_is_commi
     assert late_at_s(COMMITTED) == NOW_S - 1000.0 + 1800.0
     assert late_at_s(COMMITTED, persist_every_s=None) == NOW_S - 1000.0 + 3 * KEEP_PERSIST_EVERY_S
     assert late_at_s(KeepReport(round=1, step=30)) == NOW_S - 5000.0 + 1800.0, "none yet: since the start of the job"
+
+
+def test_after_a_suspension_a_persisted_step_is_late_three_intervals_after_the_resume() -> None:
+    day_old = replace(COMMITTED, persisted_ns=int((NOW_S - 86_400.0) * 1e9))
+    assert late_at_s(day_old) == NOW_S - 5000.0 + 1800.0
+
+
+@pytest.mark.parametrize("at", [view(), running(0)], ids=["etcd was wiped", "etcd has an older state"])
+def test_a_finished_job_counts_as_none_though_etcd_has_lost_its_end(at: RendezvousView) -> None:
+    ended = JobStatus(conditions=(condition("Complete"),), keep=KeepStatus(step=3, persist_error="full"))
+    found = job_health(seen(job(keep=Keep(size_limit="1Gi", persist_to="/ckpt", copies=3), status=ended), at))
+    assert (found.bucket, found.keep, found.persist) == (None, None, None)
+
+
+def test_trouble_with_the_memory_counts_beside_a_directory_that_cannot_be_read() -> None:
+    at = running(0, samples={member(0): samples(keep=KeepReport(persist_error="x", is_waiting=True, degraded="y"))})
+    found = job_health(seen(job(keep=Keep(size_limit="1Gi", persist_to="/ckpt"), max_replicas=2), at, pod(0)))
+    assert (found.keep, found.persist) == (KeepHealth.DEGRADED, PersistHealth.WAITING)
 
 
 def test_no_persisted_step_is_late_if_nothing_newer_could_be_there() -> None:

@@ -173,7 +173,7 @@ def test_the_grace_period_of_the_pod_is_longer_than_that_of_the_workers(
         (Keep(size_limit="1k"), 1),
         (Keep(size_limit="1500M"), 15),
         (Keep(size_limit="64Gi"), 30),
-        (Keep(size_limit="64Gi", copies=0), 0),
+        (Keep(size_limit="64Gi", copies=0), 30),
     ],
 )
 def test_a_pod_that_keeps_steps_has_more_grace_to_copy_the_last_one(keep: Keep, more_s: int) -> None:

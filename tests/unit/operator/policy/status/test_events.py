@@ -84,6 +84,16 @@ def test_a_step_that_cannot_be_persisted_has_one_event_until_one_was() -> None:
     assert (event.message, event.warning) == ("the disk is full", True)
 
 
+def test_trouble_with_the_memory_has_an_event_also_after_trouble_with_the_disk() -> None:
+    disk, memory, again = (
+        changed(conditions=(condition("KeepDegraded", reason=reason),))
+        for reason in ("PersistFailed", "NodesDegraded", "KeepTooSmall")
+    )
+    assert reasons_of(disk, memory) == [E.KEEP_DEGRADED]
+    assert reasons_of(memory, disk) == []
+    assert reasons_of(memory, again) == []
+
+
 @pytest.mark.parametrize(
     ("status", "reason"),
     [("True", "PersistUnreadable"), ("False", "NotRunning")],
