@@ -1,5 +1,6 @@
 """The fetch of all missing parts of one step, in a few threads; then the links for the workers."""
 
+import contextlib
 import os
 import queue
 import threading
@@ -76,9 +77,9 @@ class StepFetch:
         missing = [index for index in range(step.parts) if index not in held]
         for index in missing:
             self._missing.put(index)
-        threads = [threading.Thread(target=self._fetch_parts, daemon=True) for _ in missing[:_MOST_PARTS]]
-        for thread in threads:
-            thread.start()
+        threads = self._start_threads(min(len(missing), _MOST_PARTS))
+        if not threads:
+            self._fetch_parts()
         for thread in threads:
             thread.join()
         result = self._link()
@@ -86,6 +87,16 @@ class StepFetch:
             is_cancelled = self._is_cancelled
         if not is_cancelled:
             self._on_end(result)
+
+    def _start_threads(self, count: int) -> list[threading.Thread]:
+        """Return threads that fetch: fewer, or none, if the system has none left."""
+        started: list[threading.Thread] = []
+        with contextlib.suppress(RuntimeError):
+            while len(started) < count:
+                thread = threading.Thread(target=self._fetch_parts, daemon=True)
+                thread.start()
+                started.append(thread)
+        return started
 
     def _link(self) -> FetchResult:
         number = self._request.number

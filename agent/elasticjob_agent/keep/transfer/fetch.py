@@ -63,14 +63,19 @@ class PartFetch:
         """Return when the part is held.
 
         Raises:
-            UnreachedError: a holder that may have it has not answered.
+            UnreachedError: a holder that may have it has not answered, or could not be asked.
             NoSourceError: no known holder could send it within `within_s` seconds.
             CancelledTransferError: it was cancelled.
             VolumeError: it cannot be written, for example for want of room.
         """
         deadline_s = self._clock() + within_s
         timer = threading.Timer(within_s, self._token.end_connection)  # a slow holder makes progress
-        timer.start()
+        try:
+            timer.start()
+        except RuntimeError as error:
+            raise UnreachedError(
+                f"no holder was asked for part {self._part}: the node has no thread left; raise its limit of processes"
+            ) from error
         try:
             while not is_held(self._volume, self._part):
                 self._ask_next(deadline_s)

@@ -1,0 +1,65 @@
+"""The fetch of a step by a keeper that has no thread left: it has a result, and gives no holder up."""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.keep.keeper.messages import FetchRequest, FetchResult, OpenRequest
+from elasticjob_agent.keep.keeper.step_fetch import StepFetch
+from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
+from elasticjob_agent.keep.transfer.errors import UnreachedError
+from elasticjob_api.kept_steps import KeptStep
+from testing.waiting import scaled
+from tests.integration.keep.no_threads import no_thread_left
+from tests.integration.keep.transfer.nodes import JOB, LINEAGE, RUN, Node
+from tests.integration.keep.transfer.nodes import PART as WHOLE
+
+
+@pytest.fixture
+def holder(keep_dir: Path) -> Iterator[Node]:
+    """A node that has the step."""
+    node = Node(keep_dir)
+    node.publish({"state": 1000})
+    yield node
+    node.close()
+
+
+def test_a_fetch_without_a_thread_left_can_be_tried_again(keep_dir: Path, holder: Node) -> None:
+    with contextlib.closing(Node(keep_dir.with_name("fetcher"))) as fetcher:
+        with no_thread_left(), pytest.raises(UnreachedError, match="no thread left"):
+            fetcher.fetch(holder.address)
+        fetcher.fetch(holder.address)
+        assert fetcher.files() == holder.files()
+
+
+class NoThreadLeft(StepKeeper):
+    """A keeper that has no thread left as soon as a fetch has begun."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(OpenRequest(str(root), JOB, RUN), report=print, on_change=lambda: None)
+        self.limit = contextlib.ExitStack()
+        self.volume.unlink_dropped = lambda: self.limit.enter_context(no_thread_left())  # type: ignore[method-assign]
+
+
+def test_a_fetch_of_several_parts_without_a_thread_left_is_answered(keep_dir: Path, holder: Node) -> None:
+    results: queue.SimpleQueue[FetchResult] = queue.SimpleQueue()
+    request = FetchRequest(KeptStep(LINEAGE, WHOLE.step.number, 2), {}, 30.0, 1)
+    with contextlib.closing(NoThreadLeft(keep_dir.with_name("fetcher"))) as steps, steps.limit:
+        StepFetch(
+            holder.dialer,
+            steps,
+            request,
+            {0: [holder.address], 1: [holder.address]},
+            port=0,
+            on_end=results.put,
+            clock=time.monotonic,
+        )
+        result = results.get(timeout=scaled(30.0))
+    assert result.is_unreached
+    assert "no thread left" in result.error
+    assert threading.stack_size() == 0
