@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from elasticjob_agent.keep.persist import files, identity, layout, markers
-from elasticjob_agent.keep.persist.errors import PersistError, PersistRefused, WholeStepRefused, translated
+from elasticjob_agent.keep.persist.errors import PersistRefused, WholeStepRefused, translated
 from elasticjob_agent.keep.persist.identity import DirectoryIdentity
 from elasticjob_agent.keep.persist.layout import PersistedFile, SourceFile
 from elasticjob_agent.keep.persist.mounted_root import opened_root
@@ -96,8 +96,13 @@ class JobDir:
         with self._opened() as fd:
             if files.is_directory(layout.whole_name(step), below=fd):
                 return
-            with files.opened(layout.UNFINISHED, below=fd) as above, files.made(str(step), below=above) as unfinished:
-                copy = PartCopy(unfinished, index, pause)
+            with (
+                _thrown_away_if_refused(fd, step),
+                files.opened(layout.TRASH, below=fd) as trash,
+                files.opened(layout.UNFINISHED, below=fd) as above,
+                files.made(str(step), below=above) as unfinished,
+            ):
+                copy = PartCopy(unfinished, trash, index, pause)
                 if not copy.is_done():
                     copy.copy(source, wanted)
 
@@ -115,20 +120,17 @@ class JobDir:
 
     def _complete(self, fd: int, step: PersistedStep, name: str) -> None:
         with files.opened(layout.UNFINISHED, below=fd) as above, files.opened(str(step), below=above) as unfinished:
-            try:
+            with _thrown_away_if_refused(fd, step):
                 with files.opened(layout.PARTS, below=unfinished) as parts:
                     merged = markers.read_all(parts, step.step.parts)
                 if merged is None:
                     return
                 self._check_files(unfinished, merged)
-            except PersistError:
-                _throw_away(fd, layout.UNFINISHED, [str(step)])
-                raise
             if files.rename_new(layout.FILES, name, below=unfinished, into=fd):
                 os.fsync(fd)
 
     def _check_files(self, unfinished: int, merged: dict[str, PersistedFile]) -> None:
-        """Delete what belongs to no part; raise PersistError if a file is missing or has another size."""
+        """Delete what belongs to no part; raise PersistRefused if a file is missing or has another size."""
         with files.opened(layout.FILES, below=unfinished) as fd:
             sizes = {}
             for name, found in list(self._walk(fd)):
@@ -138,7 +140,7 @@ class JobDir:
                 with files.parent_of(name, below=fd) as (parent, last), contextlib.suppress(FileNotFoundError):
                     os.unlink(last, dir_fd=parent)
         if wrong := next((file.name for file in merged.values() if sizes.get(file.name) != file.size), None):
-            raise PersistError(f"{wrong!r:.120} is not as its part was written; the step is written again")
+            raise PersistRefused(f"{wrong!r:.120} is not as its part was written; the step is written again")
 
     # --- deleting ----------------------------------------------------------------------------------------------------
 
@@ -187,6 +189,16 @@ class JobDir:
                 cure = "move it back, or suspend the job and remove keep.persistTo"
                 raise PersistRefused(f"{self.path} was moved away or deleted; {cure}") from error
             yield fd
+
+
+@contextlib.contextmanager
+def _thrown_away_if_refused(fd: int, step: PersistedStep) -> Iterator[None]:
+    """Throw away what was written of a step if it breaks a rule."""
+    try:
+        yield
+    except PersistRefused:
+        _throw_away(fd, layout.UNFINISHED, [str(step)])
+        raise
 
 
 def _throw_away(fd: int, above: str, names: Iterable[str]) -> None:

@@ -3,7 +3,8 @@
     <persistTo>/<job>/step-<number>.<run>.<round>.<nonce>.<parts>/   a whole step: the files of all its parts
     <persistTo>/<job>/.unfinished/<step>/files/                      a step that is being written: the same files
     <persistTo>/<job>/.unfinished/<step>/parts/<index>.json          all files of this part are there
-    <persistTo>/<job>/.unfinished/<step>/writing/                    a file that is being written
+    <persistTo>/<job>/.unfinished/<step>/copied/<index>/             a part whose files are being moved to files/
+    <persistTo>/<job>/.unfinished/<step>/writing/                    a part that is being copied, by one writer
     <persistTo>/<job>/.trash/                                        what is being deleted
     <persistTo>/<job>/.id                                            random text: the same on all nodes
     <persistTo>/<job>/.job                                           the text <job>: no other name is right
@@ -24,7 +25,7 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep, parse_number
 
 UNFINISHED, TRASH, ID, JOB = ".unfinished", ".trash", ".id", ".job"
-FILES, PARTS, WRITING = "files", "parts", "writing"
+FILES, PARTS, COPIED, WRITING, LIST = "files", "parts", "copied", "writing", "list.json"
 _PREFIX = "step-"
 _WORDS = ("number", "run", "round", "nonce", "parts")
 _MARKER = re.compile(r"(0|[1-9][0-9]{0,4})\.json")

@@ -67,7 +67,7 @@ def test_a_link_in_the_place_of_a_directory_of_ours_is_not_followed(
     assert contents(elsewhere) == {"secret": b"s"}
 
 
-@pytest.mark.parametrize("below", ["", "files", "parts", "writing", "files/deep"])
+@pytest.mark.parametrize("below", ["", "files", "parts", "writing", "copied", "files/deep"])
 def test_a_link_in_an_unfinished_step_is_not_followed(
     directory: JobDir, elsewhere: Path, tmp_path: Path, below: str
 ) -> None:

@@ -1,6 +1,7 @@
 """The directory of a job: a step is whole or has no final name, after any end and in any order of its writers."""
 
 import itertools
+import json
 import shutil
 import stat
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.integration.keep.persist.job_dirs import (
     PARTS,
     WHOLE,
     each_end,
+    exchanged_before,
     step_of,
     unlimited,
     whole_directories,
@@ -99,6 +101,36 @@ def test_a_final_directory_is_never_written_again(directory: JobDir, tmp_path: P
     assert directory.complete(STEP)
     assert {file: file.stat() for file in before} == before
     assert directory.unfinished_steps() == []
+
+
+def test_two_nodes_that_write_one_part_at_once_mix_no_files_and_write_no_whole_step_again(
+    shared: Path, tmp_path: Path
+) -> None:
+    """The second node comes before each single file operation of the first one, and completes the step."""
+    step, names = step_of(1, parts=1), ("one", "two", "deep/three")
+    seen = tmp_path / "seen"
+
+    def write(node: str) -> None:
+        directory = JobDir(shared, JOB)
+        directory.open()
+        write_part(directory, tmp_path / node, step, 0, {name: node.encode() for name in names})
+        directory.complete(step)
+
+    def write_second() -> None:
+        write("B")
+        (whole,) = whole_directories(shared).values()
+        seen.write_text(json.dumps({name: data.decode() for name, data in whole.items()}))
+
+    for operation in itertools.count(1):
+        shutil.rmtree(shared)
+        shared.mkdir()
+        if not exchanged_before(operation, lambda: write("A"), write_second):
+            break
+        (whole,) = whole_directories(shared).values()
+        assert whole in [dict.fromkeys(names, node) for node in (b"A", b"B")], f"before operation {operation}"
+        assert whole == {name: data.encode() for name, data in json.loads(seen.read_text()).items()}
+        assert JobDir(shared, JOB).unfinished_steps() == []
+    assert operation > 20, "the writer had fewer file operations than a test of it needs"
 
 
 def test_a_late_writer_of_a_step_that_was_removed_makes_no_torn_one(directory: JobDir, tmp_path: Path) -> None:
