@@ -295,9 +295,7 @@ class Persistence:
         self._accept(reply)
         self._notify(is_listed=not reply.error)
         if reply.error:
-            timer = threading.Timer(_LIST_AGAIN_S, self._list_after_pause)
-            timer.daemon = True
-            timer.start()
+            self._writer.call_later(_LIST_AGAIN_S, self._list_after_pause)
         else:
             self._end_list()
             if self._lists_again:

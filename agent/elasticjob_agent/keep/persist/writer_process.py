@@ -70,6 +70,8 @@ class WriterProcess:
         self._sign_s = 0.0
         self._start_at_s = 0.0
         self._pause_s = _FIRST_PAUSE_S
+        self._later: list[tuple[float, Callable[[], None]]] = []
+        """When to call which function."""
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         # The kernel ends the writer with the thread that has started it, so this one lasts as long as the keeper.
         threading.Thread(target=self._run, name="persist", daemon=True).start()
@@ -86,6 +88,12 @@ class WriterProcess:
         """End all writes that were commanded so far."""
         self.send(CancelCommand())
 
+    def call_later(self, pause_s: float, act: Callable[[], None]) -> None:
+        """Call this function from the thread after a pause: the system may have no thread left for a timer."""
+        with self._lock:
+            self._later.append((self._clock() + pause_s, act))
+        os.eventfd_write(self._wakeup, 1)
+
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -98,6 +106,7 @@ class WriterProcess:
 
     def _step(self) -> None:
         now_s = self._clock()
+        self._call_due(now_s)
         self._ended = [process for process in self._ended if process.poll() is None]
         if self._pending and self._socket is None and now_s >= self._start_at_s:
             self._start(now_s)
@@ -115,16 +124,25 @@ class WriterProcess:
             os.eventfd_read(self._wakeup)
         self._receive()
 
+    def _call_due(self, now_s: float) -> None:
+        with self._lock:
+            due = [act for at_s, act in self._later if at_s <= now_s]
+            self._later = [(at_s, act) for at_s, act in self._later if at_s > now_s]
+        for act in due:
+            act()
+
     def _awaits_answer(self) -> bool:
         """Return whether the writer has a command; one that is still queued does not count."""
         with self._lock:
             return self._socket is not None and len(self._pending) > len(self._queued)
 
     def _timeout_s(self, now_s: float) -> float | None:
-        if not self._pending:
-            return _REAP_S if self._ended else None
-        until_s = self._start_at_s if self._socket is None else self._sign_s + self._stall_s
-        return max(0.0, until_s - now_s)
+        times = [at_s for at_s, _ in self._later]
+        if self._pending:
+            times.append(self._start_at_s if self._socket is None else self._sign_s + self._stall_s)
+        elif self._ended:
+            times.append(now_s + _REAP_S)
+        return max(0.0, min(times) - now_s) if times else None
 
     def _start(self, now_s: float) -> None:
         if len(self._ended) >= MOST_HUNG:
