@@ -96,9 +96,9 @@ def test_a_full_volume_finds_a_part_without_a_manifest_that_the_keeper_before_ha
         assert volume.take("step-1", part_of(1))
         kept = volume.link(part_of(1).step, [0])
         if linked != "kept":
-            volume.pins.add(volume.open_part(part_of(1).step, 0))
+            pinned = volume.pins.add(volume.open_part(part_of(1).step, 0))
         if linked == "unpinned":
-            volume.pins.remove([part_of(1)])
+            volume.pins.remove([pinned])
         assert not list((volume.root / "held").rglob("*.json"))
         volume.close()
         assert Volume(keep_dir / "volume", job="/jobs/a", run="run1").holdings() == {part_of(1).step: {0}}

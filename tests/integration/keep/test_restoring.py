@@ -1,12 +1,22 @@
 """The directory in which workers find a step: all files of its parts, or none at all."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from elasticjob_agent.keep.keeper.messages import FetchRequest, OpenRequest
+from elasticjob_agent.keep.keeper.step_fetch import StepFetch
+from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
+from elasticjob_agent.keep.transfer.dialer import KeeperDialer
+from elasticjob_agent.keep.transfer.handshake import KeeperIdentity
+from elasticjob_agent.keep.transfer.session import KeeperCredentials
 from elasticjob_agent.keep.volume.errors import PartChangedError, PartMissing, PartsCollideError
 from elasticjob_agent.keep.volume.volume import Volume
-from elasticjob_api.kept_steps import Lineage
+from elasticjob_api.kept_steps import KeptStep, Lineage
+from elasticjob_api.rendezvous_state import Member
 from tests.integration.keep.parts import LINEAGE, contents, part_of, receive, take, write_files
 
 FIRST = {".metadata": b"m", "__0_0.distcp": b"zero", "deep/er/a": b"1"}
@@ -68,6 +78,70 @@ def test_a_part_that_a_worker_changed_through_its_link_is_not_restored_again(vol
     with pytest.raises(PartChangedError):
         volume.link(part_of(5).step, [0])
     assert volume.holdings() == {}
+
+
+def test_two_links_of_one_step_at_once_are_both_whole(volume: Volume) -> None:
+    files = {f"file-{number}": b"x" for number in range(1000)}
+    assert take(volume, part_of(5), files)
+    for _ in range(5):
+        with ThreadPoolExecutor(2) as pool:
+            links = [pool.submit(volume.link, part_of(5).step, [0]) for _ in range(2)]
+        (kept,) = {link.result() for link in links}
+        assert contents(kept) == files
+
+
+class SlowKeeper(StepKeeper):
+    """Links a step only when the test lets it."""
+
+    def __init__(self, keep_dir: Path) -> None:
+        super().__init__(OpenRequest(str(keep_dir), "/jobs/a", "run1"), report=lambda _: None, on_change=lambda: None)
+        self.has_begun, self.may_link, self.has_ended = threading.Event(), threading.Event(), threading.Event()
+
+    def restore(self, step: KeptStep) -> Path:
+        """Return the links of a step."""
+        self.has_begun.set()
+        assert self.may_link.wait(60.0)
+        try:
+            return super().restore(step)
+        finally:
+            self.has_ended.set()
+
+
+def test_a_fetch_that_was_ended_exchanges_no_links_of_a_later_request(keep_dir: Path) -> None:
+    """The workers may read them already."""
+    steps = SlowKeeper(keep_dir)
+    step = part_of(5).step
+    assert take(steps.volume, part_of(5), FIRST)
+    request = FetchRequest(step, {}, 60.0)
+    fetch = StepFetch(_no_peer(), steps, request, {}, port=0, on_end=lambda _: None, clock=time.monotonic)
+    assert steps.has_begun.wait(60.0)
+    linked = []
+
+    def ask_again() -> None:
+        fetch.cancel()
+        linked.append(steps.volume.link(step, [0]).stat().st_ino)
+
+    later = threading.Thread(target=ask_again)
+    later.start()
+    later.join(1.0)
+    steps.may_link.set()
+    later.join()
+    assert steps.has_ended.wait(60.0)
+    assert [(steps.volume.root / "kept" / str(step)).stat().st_ino] == linked
+
+
+def _no_peer() -> KeeperDialer:
+    me = KeeperIdentity("/jobs/a", "run1", Member(0, "0000000a"))
+    return KeeperDialer(lambda: KeeperCredentials(me, b"secret"))
+
+
+def test_two_pins_of_one_part_end_apart(volume: Volume) -> None:
+    """The last step of a node is written while another write of it is being cancelled."""
+    assert take(volume, part_of(5), FIRST)
+    first, second = (volume.pins.add(volume.open_part(part_of(5).step, 0)) for _ in range(2))
+    volume.pins.remove([first])
+    assert contents(second) == FIRST
+    assert not first.exists()
 
 
 def test_links_stay_while_their_round_lasts_and_go_with_the_next_one(volume: Volume) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from elasticjob_agent.keep.keeper.messages import (
     BeginRequest,
@@ -141,13 +142,7 @@ class Persistence:
         number = request.number
         parts = [KeptPart(request.step, index) for index in request.indices]
 
-        def on_end(reply: WriterAnswer) -> None:
-            self._on_written(request.step, parts, reply)
-            self._send(DrainResult(number, error=reply.error))
-
-        error = self._write(request.step, parts, on_end, rate=0)
-        if error:
-            self._send(DrainResult(number, error=error))
+        self._write(request.step, parts, lambda reply: self._send(DrainResult(number, error=reply.error)), rate=0)
 
     # --- the commit channel ------------------------------------------------------------------------------------------
 
@@ -164,6 +159,8 @@ class Persistence:
             is_news = point.persisted is not None and point.persisted not in self._found
             order = point.order
             is_taken = order is not None and order != self._order and self._writing is None and self._me in members
+            if is_taken and order is not None:  # at once: another thread may learn the same
+                self._order, self._writing = order, order.step
             removed = self._removed_after(point.found)
         self._remove(removed)
         if is_news:
@@ -224,29 +221,37 @@ class Persistence:
         own = self._steps.own_parts(order.step)
         indices = persisting.parts_to_write(order.sources, order.step, members, self._me, own)
         parts = [KeptPart(order.step, index) for index in sorted(indices)]
-        with self._lock:
-            self._order = order
-            self._writing = order.step if parts else None
-        if parts and (error := self._write(order.step, parts, self._on_end_of(order.step, parts), rate=self._rate)):
-            self._on_written(order.step, parts, WriterAnswer(0, error=error))
+        if parts:
+            self._write(order.step, parts, rate=self._rate)
+        else:
+            self._end_write(order.step)
         self._notify()
 
-    def _on_end_of(self, step: KeptStep, parts: list[KeptPart]) -> Callable[[WriterAnswer], None]:
-        return lambda reply: self._on_written(step, parts, reply)
-
     def _write(
-        self, step: KeptStep, parts: list[KeptPart], on_end: Callable[[WriterAnswer], None], *, rate: int
-    ) -> str:
-        """Pin these parts and let them be written; return why that cannot be, else an empty text."""
+        self,
+        step: KeptStep,
+        parts: Iterable[KeptPart],
+        on_end: Callable[[WriterAnswer], None] = lambda _: None,
+        *,
+        rate: int,
+    ) -> None:
+        """Pin these parts and let them be written; `on_end` gets the end, or why that cannot begin."""
+        pinned: list[PartFiles] = []
+
+        def end(reply: WriterAnswer) -> None:
+            self._steps.volume.pins.remove(Path(each.path) for each in pinned)
+            self._on_written(step, reply)
+            on_end(reply)
+
         try:
-            pinned = [self._pin(part) for part in parts]
+            pinned.extend(map(self._pin, parts))  # after an error it has those before
             command = WriteCommand(PersistedStep(self._steps.volume.run, step), tuple(pinned), rate)
         except (VolumeError, RecordError) as error:
-            return str(error)
+            end(WriterAnswer(0, error=str(error)))
+            return
         with self._lock:
             self._writing = step
-        self._writer.send(command, on_end)
-        return ""
+        self._writer.send(command, end)
 
     def _pin(self, part: KeptPart) -> PartFiles:
         volume = self._steps.volume
@@ -254,11 +259,14 @@ class Persistence:
         files = tuple(SourceFile(file.name, file.size, file.crc) for file in held.manifest.files)
         return PartFiles(part.index, str(volume.pins.add(held)), files)
 
-    def _on_written(self, step: KeptStep, parts: Iterable[KeptPart], reply: WriterAnswer) -> None:
-        self._steps.volume.pins.remove(parts)
+    def _end_write(self, step: KeptStep) -> None:
         with self._lock:
             if self._writing == step:
                 self._writing = None
+
+    def _on_written(self, step: KeptStep, reply: WriterAnswer) -> None:
+        self._end_write(step)
+        with self._lock:
             self._failures += bool(reply.error)
             is_new = bool(reply.error) and "directory" not in self._troubles  # else that is the cause
             self._set_trouble("write", f"step {step.number} was not persisted: {reply.error}" if is_new else "")

@@ -53,7 +53,7 @@ class StepFetch:
         threading.Thread(target=self._run, name="keep fetch", daemon=True).start()
 
     def cancel(self) -> None:
-        """End it without a result; what has arrived stays."""
+        """End it without a result; what has arrived stays. It links nothing afterwards, so this may wait for links."""
         with self._lock:
             self._is_cancelled = True
         self._end()
@@ -100,12 +100,13 @@ class StepFetch:
 
     def _link(self) -> FetchResult:
         number = self._request.number
-        if self._error or self._is_cancelled:
-            return FetchResult(number, error=self._error, is_unreached=self._is_unreached)
-        try:
-            return FetchResult(number, directory=os.fspath(self._steps.restore(self._request.step)))
-        except VolumeError as error:
-            return FetchResult(number, error=str(error))
+        with self._lock:
+            if self._error or self._is_cancelled:
+                return FetchResult(number, error=self._error, is_unreached=self._is_unreached)
+            try:
+                return FetchResult(number, directory=os.fspath(self._steps.restore(self._request.step)))
+            except VolumeError as error:
+                return FetchResult(number, error=str(error))
 
     def _fetch_parts(self) -> None:
         while not self._error and not self._is_cancelled:

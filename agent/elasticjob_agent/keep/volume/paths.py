@@ -7,7 +7,7 @@
     held/<lineage>/published.json            the highest numbers that were published here
     part/<step>.<index>/                     a part that is being received
     kept/<step>/                             hard links to the files of all parts, for the workers
-    persist/<step>.<index>/                  hard links to the files of a part that is being written to disk
+    persist/<step>.<index>.<write>/          hard links to the files of a part that is being written to disk
     trash/                                   what is being deleted
 
 Each name that is read is checked by the type that it becomes.
@@ -109,9 +109,9 @@ class VolumePath:
         """Return where this part is received."""
         return self.partial / str(part)
 
-    def pinned_part(self, part: KeptPart) -> Path:
-        """Return where the files of this part are while it is written to disk."""
-        return self.pinned / str(part)
+    def pinned_part(self, part: KeptPart, number: int) -> Path:
+        """Return where the files of this part are while it is written to disk; each write has another number."""
+        return self.pinned / f"{part}.{number}"
 
     def kept_step(self, step: KeptStep) -> Path:
         """Return the directory in which workers find this step."""

@@ -69,6 +69,8 @@ class Volume:
         self._report = report
         self._on_change = on_change
         self._lock = threading.Lock()
+        self._linking = threading.Lock()
+        """One thread at a time links a step for the workers."""
         self._receipts: dict[KeptPart, Receipt] = {}
         self._published: dict[Lineage, PublishedSteps] = {}
         self._held: dict[KeptPart, Manifest] = {}
@@ -297,7 +299,8 @@ class Volume:
                 self.withdraw(part, "a file has changed after the part was published")
                 raise PartChangedError(f"a file of part {part} has changed after it was published")
         manifests = {part: each.manifest for part, each in held.items()}
-        return linking.link_parts(self._paths, self.trash, manifests, self._paths.kept_step(step))
+        with self._linking:
+            return linking.link_parts(self._paths, self.trash, manifests, self._paths.kept_step(step))
 
     def unlink_dropped(self) -> None:
         """Throw away the links for workers to steps that are not held any more: only they keep memory.
