@@ -8,11 +8,12 @@ While workers run, it is asked when one of them ends (end_watch.py), and when th
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from elasticjob_agent.supervisor.answer_time import AnswerMeter, read_sample
 from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
+from elasticjob_agent.supervisor.launchers import Launcher
 from elasticjob_agent.supervisor.preforked import START_S
 
 ANSWER_S = 1.5
@@ -29,6 +30,27 @@ def is_replaceable(children: Iterable[Child]) -> bool:
 async def end_hanging(client: ForkServerClient, children: Iterable[Child], *, within_s: float) -> bool:
     """Kill a fork server that does not answer, unless one of its `children` runs; return whether it was killed."""
     return is_replaceable(children) and await client.end_if_hanging(within_s=within_s)
+
+
+async def wait_for_all(
+    client: ForkServerClient, begun: Sequence[Child], *, others: Iterable[Child], launcher: Launcher
+) -> None:
+    """Return when all of these have started; end a fork server that does not answer meanwhile.
+
+    Args:
+        client: of the fork server.
+        begun: the workers of the batch; one may take long, for example for an exec from a slow disk.
+        others: the other workers of the fork server.
+        launcher: has the seconds for its answer.
+
+    Raises:
+        StartError: of the first one that has not started, when all answers are there.
+    """
+    hang_s = launcher.batch_s if is_replaceable(others) else launcher.start_s
+    while await wait_for_starts(client, dict.fromkeys(begun, 0), hang_s=hang_s):
+        continue
+    if first := next(filter(None, (child.start.result() for child in begun)), None):
+        raise first
 
 
 async def wait_for_starts(

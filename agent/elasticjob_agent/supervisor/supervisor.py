@@ -12,6 +12,7 @@ then still reach processes that those workers had moved to sessions of their own
 import asyncio
 import contextlib
 import itertools
+import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Hashable, Sequence
@@ -19,9 +20,9 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from elasticjob_agent.supervisor import forkserver_protocol
 from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.end_watch import watch_end
-from elasticjob_agent.supervisor.errors import ForkServerLost, PreforkedWorkerLost, StartError, SupervisorError
+from elasticjob_agent.supervisor.errors import ForkServerLost, PreforkedWorkerLost, SupervisorError
 from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
-from elasticjob_agent.supervisor.hanging_fork_server import ANSWER_S, end_hanging, is_replaceable, wait_for_starts
+from elasticjob_agent.supervisor.hanging_fork_server import ANSWER_S, end_hanging, wait_for_all, wait_for_starts
 from elasticjob_agent.supervisor.launchers import ExecLauncher, Launcher
 from elasticjob_agent.supervisor.preforked import PreforkedWorker, is_lost, open_link
 from elasticjob_agent.supervisor.process_types import Command
@@ -122,10 +123,7 @@ class Supervisor:
                     await after_first()
                 child.begin()
             await self._replace_lost(client, begun, preforked, change_replaced)
-            # Collect all answers first: only then is it known which workers to stop.
-            hang_s = self._launcher.batch_s if is_replaceable(others) else self._launcher.start_s
-            await wait_for_starts(client, dict.fromkeys(begun, 0), hang_s=hang_s)
-            _raise_first([await child.start for child in begun])
+            await wait_for_all(client, begun, others=others, launcher=self._launcher)
         except BaseException:
             # Shielded: a second cancellation may not leave half a batch running.
             await asyncio.shield(self._kill(begun))
@@ -359,8 +357,9 @@ class Supervisor:
                 watch_end(self._client, begun, self._children.values, hang_s=self._launcher.batch_s)
             case forkserver_protocol.Preforked(number, pid) if number in self._preforked:
                 self._preforked[number].arrived(pid)
-            case forkserver_protocol.Failed(number):
-                self._preforked.pop(number, None)
+            case forkserver_protocol.Failed(number, code):
+                if worker := self._preforked.pop(number, None):
+                    worker.lost(os.strerror(code))
                 if child := self._children.pop(number, None):
                     child.failed(forkserver_protocol.start_error(child.command, event))
             case forkserver_protocol.Lost(number, reason):
@@ -388,11 +387,6 @@ class Supervisor:
         self._preforked.clear()
         for answered in self._requests.values():
             _resolve(answered)
-
-
-def _raise_first(errors: Sequence[StartError | None]) -> None:
-    if first := next(filter(None, errors), None):
-        raise first
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent.supervisor import Child, ForkServerLost, Supervisor
+from elasticjob_agent.supervisor import Child, ForkServerLost, Supervisor, hanging_fork_server
 from elasticjob_agent.supervisor.launchers import ExecLauncher
 from testing.waiting import aeventually, scaled
 from tests.integration.supervisor.commands import Builder
@@ -27,6 +27,10 @@ async def _run(supervisor: Supervisor, build: Builder, folder: Path, codes: list
     children = await supervisor.spawn(commands)
     os.kill(supervisor.server_pid, signal.SIGSTOP)
     return children
+
+
+def _has_socket(pid: int) -> bool:
+    return any(str(each.readlink()).startswith("socket:") for each in Path(f"/proc/{pid}/fd").iterdir())
 
 
 def _is_running(pid: int) -> bool:
@@ -84,6 +88,34 @@ async def test_a_failure_is_noticed_although_the_fork_server_hangs(
     assert [end.sentence for end in ends] == [f"exited with code 3 ({_HUNG})", f"killed by SIGKILL ({_HUNG})"]
     assert not any(end.stopped_by_us for end in ends)
     await _starts_again(supervisor, build, server)
+
+
+async def test_a_fork_server_that_hangs_while_a_worker_is_very_late_ends_the_start(
+    supervisor: Supervisor, build: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker has had its time, for example for an exec from a slow disk, when the fork server hangs."""
+    monkeypatch.setattr(hanging_fork_server, "START_S", 0.0)
+    server = psutil.Process(supervisor.server_pid)
+    end_if_hanging = supervisor._client.end_if_hanging
+
+    async def answer_and_stop(*, within_s: float) -> bool:
+        monkeypatch.setattr(supervisor._client, "end_if_hanging", end_if_hanging)
+        is_killed = await end_if_hanging(within_s=within_s)
+        server.suspend()
+        return is_killed
+
+    async def stop_second() -> None:
+        first = min(supervisor._children.values(), key=lambda child: child.number)
+        await aeventually(lambda: first.pid, what="the start of the first worker")
+        [forked] = [each for each in server.children() if each.pid != first.pid]
+        # It closes the socket of the fork server before it waits at its latch.
+        await aeventually(lambda: not _has_socket(forked.pid), what="the setup of the second worker")
+        forked.suspend()
+        monkeypatch.setattr(supervisor._client, "end_if_hanging", answer_and_stop)
+
+    with pytest.raises(ForkServerLost, match="the fork server hung, and was killed"):
+        async with asyncio.timeout(scaled(30)):
+            await supervisor.spawn([build("sleep", "1000")] * 2, after_first=stop_second)
 
 
 async def test_a_worker_that_has_ended_well_ends_no_other_one(

@@ -1,6 +1,8 @@
 """Workers that a zygote has forked: their ends and all that they have from the kernel are those of executed workers."""
 
+import asyncio
 import contextlib
+import errno
 import json
 import os
 import resource
@@ -15,8 +17,8 @@ import pytest
 
 from elasticjob_agent.supervisor import Child, FileSink, StartError, Supervisor
 from elasticjob_agent.supervisor.preforked import PreforkedWorker
-from testing.waiting import aeventually
-from tests.integration.supervisor.commands import Builder, RecordingConsole
+from testing.waiting import aeventually, scaled
+from tests.integration.supervisor.commands import Builder, RecordingConsole, take_descriptors
 from tests.integration.supervisor.warm_spawn import fork_ahead, spawn_warm
 
 _END = """
@@ -166,6 +168,19 @@ async def test_a_fork_server_does_not_wait_for_a_socket_that_outlives_its_worker
         [child] = await supervisor.spawn([build("true")])
         assert (await child.exit).code == 0
         assert supervisor.server_pid == server
+
+
+def _forget(ends: Sequence[socket.socket]) -> None:
+    """Be a zygote that forks nothing."""
+
+
+async def test_a_worker_that_the_fork_server_cannot_take_over_is_lost_at_once(supervisor: Supervisor) -> None:
+    take_descriptors(supervisor.server_pid)
+    [worker] = await supervisor.adopt(1, _forget)
+    async with asyncio.timeout(scaled(30)):
+        assert not await worker.registered
+    assert worker.loss == os.strerror(errno.EMFILE)
+    assert supervisor._preforked == {}
 
 
 _CORE = """
