@@ -194,6 +194,8 @@ class WarmStart:
         if refusal := refusal or eligibility.refuse_length(argv):
             self._reasons.refuse(refusal)
             return None
+        if self._task is not None:
+            self._task.cancel()  # first: the end of its recording would begin its build
         if self._recording is not None:
             self._recording.close()
         try:
@@ -224,6 +226,8 @@ class WarmStart:
 
     async def _build(self, commands: Sequence[Command], child: Child, recording: Recording) -> None:
         await recording.wait_complete(greeting_s=self._limits.greeting_s, quiet_s=self._limits.quiet_s)
+        if recording.has_ended and await self._is_cut_off(child):
+            return
         try:
             with self._zygote.building():
                 self._builder.check(commands[0], child.pid, recording)
@@ -248,6 +252,11 @@ class WarmStart:
         self._growth = asyncio.create_task(later.run(commands[0], recording, ready))
         self._growth.add_done_callback(self._task_ended)
         await self._write_profile(commands, ready)
+
+    async def _is_cut_off(self, child: Child) -> bool:
+        """Return whether this worker, whose recording has ended early, may have had more imports to do."""
+        await asyncio.wait([child.exit], timeout=self._limits.quiet_s)
+        return child.ended and (child.exit.result().stopped_by_us or child.exit.result().code != 0)
 
     async def _write_profile(self, commands: Sequence[Command], ready: ReadyZygote) -> None:
         if self._profiles is not None:

@@ -1,12 +1,14 @@
 """Imports that work, fail or write: the zygote does nothing of it beside the workers that train."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from testing.waiting import aeventually
-from tests.integration.warm_start.shown import shown_cold_and_warm
-from tests.integration.warm_start.warm_node import WarmNode
+from tests.integration.warm_start.conftest import MakeNode
+from tests.integration.warm_start.shown import SHOW, shown, shown_cold_and_warm
+from tests.integration.warm_start.warm_node import FAST, WarmNode
 
 Sentences = Callable[[], list[str]]
 
@@ -78,3 +80,33 @@ async def test_a_zygote_that_is_built_again_removes_no_folder_of_a_worker(node: 
     await node.forked_ahead()
     assert node.starter._builder._builds == 2
     assert folder.is_dir()
+
+
+_FIRST_ROUNDS = {
+    "is stopped": "while os.path.exists({mark!r}): time.sleep(0.01)",
+    "fails": "if os.path.exists({mark!r}): sys.exit(3)",
+}
+
+
+@pytest.mark.parametrize("name", _FIRST_ROUNDS)
+async def test_the_imports_of_a_round_that_ended_meanwhile_are_not_repeated(make_node: MakeNode, name: str) -> None:
+    """The next round records its own, and these are complete."""
+    node = make_node(limits=replace(FAST, quiet_s=1000.0))
+    mark = node.folder / "mark"
+    mark.touch()
+    node.package("first", "import os, sys, time\n" + _FIRST_ROUNDS[name].format(mark=str(mark)))
+    node.package("second", "")
+    node.script("import sys, decimal" + SHOW.format("'second' in sys.modules") + "import first, second")
+    await node.start()
+    assert await shown(node) == ["False", "False"]
+    if name == "fails":
+        await node.children[0].exit
+    await node.stop()
+    node.starter._limits = FAST
+    await node.settled()
+    assert node.starter._zygote.ready is None
+    mark.unlink()
+    assert await node.restart() == [False, False]
+    await node.forked_ahead()
+    assert await node.restart() == [True, True]
+    assert await shown(node) == ["True", "True"]
