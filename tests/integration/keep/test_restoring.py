@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -109,25 +110,25 @@ class SlowKeeper(StepKeeper):
 
 def test_a_fetch_that_was_ended_exchanges_no_links_of_a_later_request(keep_dir: Path) -> None:
     """The workers may read them already."""
-    steps = SlowKeeper(keep_dir)
-    step = part_of(5).step
-    assert take(steps.volume, part_of(5), FIRST)
-    request = FetchRequest(step, {}, 60.0)
-    fetch = StepFetch(_no_peer(), steps, request, {}, port=0, on_end=lambda _: None, clock=time.monotonic)
-    assert steps.has_begun.wait(60.0)
-    linked = []
+    with closing(SlowKeeper(keep_dir)) as steps:
+        step = part_of(5).step
+        assert take(steps.volume, part_of(5), FIRST)
+        request = FetchRequest(step, {}, 60.0)
+        fetch = StepFetch(_no_peer(), steps, request, {}, port=0, on_end=lambda _: None, clock=time.monotonic)
+        assert steps.has_begun.wait(60.0)
+        linked = []
 
-    def ask_again() -> None:
-        fetch.cancel()
-        linked.append(steps.volume.link(step, [0]).stat().st_ino)
+        def ask_again() -> None:
+            fetch.cancel()
+            linked.append(steps.volume.link(step, [0]).stat().st_ino)
 
-    later = threading.Thread(target=ask_again)
-    later.start()
-    later.join(1.0)
-    steps.may_link.set()
-    later.join()
-    assert steps.has_ended.wait(60.0)
-    assert [(steps.volume.root / "kept" / str(step)).stat().st_ino] == linked
+        later = threading.Thread(target=ask_again)
+        later.start()
+        later.join(1.0)
+        steps.may_link.set()
+        later.join()
+        assert steps.has_ended.wait(60.0)
+        assert [(steps.volume.root / "kept" / str(step)).stat().st_ino] == linked
 
 
 def _no_peer() -> KeeperDialer:

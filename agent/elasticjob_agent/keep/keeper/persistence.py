@@ -84,6 +84,8 @@ class Persistence:
         self._writing: KeptStep | None = None
         self._troubles: dict[str, str] = {}
         """The troubles, by `_CAUSES`."""
+        self._failed: KeptStep | None = None
+        """The step of the last write, if that has failed."""
         self._failures = 0
         self._seen_due_s: float | None = None
         self._number = 0
@@ -267,6 +269,7 @@ class Persistence:
     def _on_written(self, step: KeptStep, reply: WriterAnswer) -> None:
         self._end_write(step)
         with self._lock:
+            self._failed = step if reply.error else None
             self._failures += bool(reply.error)
             is_new = bool(reply.error) and "directory" not in self._troubles  # else that is the cause
             self._set_trouble("write", f"step {step.number} was not persisted: {reply.error}" if is_new else "")
@@ -316,7 +319,11 @@ class Persistence:
             before = self._newest_of_run()
             self._id = reply.id
             self._found = {PersistedStep.parse(text): at for text, at in reply.steps.items()}
-            if (newest := self._newest_of_run()) is None or newest == before:
+            if (newest := self._newest_of_run()) is None:
+                return
+            if self._failed is not None and newest.step >= self._failed:  # another node has written it, or a newer one
+                self._set_trouble("write", "")
+            if newest == before:
                 return
             self._schedule.note_whole(self._clock())
 
