@@ -42,7 +42,14 @@ def _session(pid: int) -> int:
 def _kill(pid: int, sessions: Collection[int]) -> None:
     # Open the handle first and check second: the signal cannot reach a process that has got the pid in between.
     with suppress(ProcessLookupError, PermissionError):
-        handle = os.pidfd_open(pid)
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            raise
+        except OSError:  # an old kernel or a sandbox has none, or no descriptor is left
+            if _session(pid) in sessions:
+                os.kill(pid, signal.SIGKILL)
+            return
         try:
             if _session(pid) in sessions:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)

@@ -4,6 +4,7 @@ A fork server that hangs reaps nothing. So a worker that has ended keeps its pid
 """
 
 import asyncio
+import logging
 import os
 import signal
 import time
@@ -15,6 +16,8 @@ from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.errors import ForkServerLost
 from elasticjob_agent.supervisor.process_types import Exit
 from elasticjob_agent.supervisor.sessions import kill_sessions
+
+log = logging.getLogger(__name__)
 
 _STATE, _EXIT_STATUS = 0, 49
 """The places of both fields behind the name in proc_pid_stat(5)."""
@@ -57,7 +60,10 @@ def record_end_with_fork_server(children: Collection[Child], ending: str, *, is_
         ending: how it has ended: the end of a sentence.
         is_closed: whether the supervisor has ended it.
     """
-    kill_sessions({child.pid for child in children if child.pid and not child.ended})
+    try:
+        kill_sessions({child.pid for child in children if child.pid and not child.ended})
+    except OSError as error:  # their ends are reported in any case
+        log.warning("processes that the lost workers started may run on: %s", error)
     for child in children:
         if not child.start.done():
             child.failed(ForkServerLost(f"{child.name}: not started: the fork server {ending}"))

@@ -1,6 +1,7 @@
 """The death of the agent or its fork server: the workers end too, with everything they started."""
 
 import asyncio
+import json
 import os
 import select
 import signal
@@ -19,6 +20,7 @@ from testing.waiting import aeventually, eventually, scaled
 from tests.integration.supervisor.commands import Builder, RecordingConsole, sentence
 from tests.integration.supervisor.trees import TREES, script
 
+_ROOT = Path(__file__).resolve().parents[3]
 _AGENT = """
 import asyncio, os, sys, time
 from elasticjob_agent.supervisor import Command, Inherit, Supervisor
@@ -128,6 +130,15 @@ async def test_workers_that_end_with_a_fork_server_that_fails_were_not_stopped(
     await supervisor._client.send(b"ping")  # without a number: an error that the fork server does not handle
     end = await child.exit
     assert (end.code, end.stopped_by_us) == (-signal.SIGKILL, False)
+
+
+def test_workers_end_where_the_kernel_has_no_handles_of_processes(census: Census) -> None:
+    command = [sys.executable, "-m", "tests.integration.supervisor.no_handles"]
+    env = {**os.environ, MARKER: census.token}
+    done = subprocess.run(command, cwd=_ROOT, env=env, capture_output=True, text=True, check=False, timeout=scaled(30))
+    assert done.returncode == 0, done.stderr
+    lost = "killed by SIGKILL (its fork server has ended)"
+    assert json.loads(done.stdout) == ["killed by SIGKILL", False, True, lost], done.stderr
 
 
 async def _ended(census: Census) -> None:

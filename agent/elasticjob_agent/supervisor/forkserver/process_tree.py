@@ -80,11 +80,23 @@ def descendants(pid: int) -> "list[Process]":
     return found
 
 
+def _has_handles() -> bool:
+    """Return whether Python (from 3.9 on), the kernel and a sandbox around us have handles of processes."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+_HAS_HANDLES = _has_handles()
+
+
 def kill(process: Process) -> None:
     """Send SIGKILL to this process, but never to another one that has its pid now."""
     # The order makes it safe. The handle belongs to one process from its opening on; the comparison comes afterwards.
     with suppress(ProcessLookupError, PermissionError):
-        if not hasattr(os, "pidfd_open"):  # Python 3.8 has no such handles: there, compare just before the kill
+        if not _HAS_HANDLES:  # there, compare just before the kill
             _kill_if_same(process)
             return
         handle = os.pidfd_open(process.pid)
