@@ -57,7 +57,9 @@ def open_streams(command: Command) -> Iterator[OpenStreams]:
 def _open_all(command: Command, content: bytes, streams: OpenStreams) -> None:
     try:
         streams.fds.append(os.memfd_create("command"))
-        os.write(streams.fds[0], content)
+        rest = memoryview(content)
+        while rest:  # a limit of file sizes (RLIMIT_FSIZE) ends a write early
+            rest = rest[os.write(streams.fds[0], rest) :]
         for sink, standard_fd in ((command.stdout, 1), (command.stderr, 2)):
             fd, pump = _open(sink, standard_fd)
             streams.fds.append(fd)

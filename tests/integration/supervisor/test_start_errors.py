@@ -15,6 +15,7 @@ from elasticjob_agent.supervisor import (
     Supervisor,
     SupervisorError,
 )
+from elasticjob_agent.supervisor.worker_streams import open_streams
 from testing.processes.census import Census
 from testing.waiting import aeventually
 from tests.integration.supervisor.commands import Builder
@@ -128,3 +129,13 @@ async def test_a_closed_supervisor_starts_nothing(supervisor: Supervisor, build:
     await supervisor.close()
     with pytest.raises(SupervisorError, match="closed"):
         await supervisor.spawn([build("true")])
+
+
+def test_a_command_that_can_be_written_in_part_only_is_an_error(build: Builder) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
+    try:
+        with pytest.raises(StartError, match="File too large"), open_streams(build("true", "x" * 10_000)):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
