@@ -17,7 +17,7 @@ import pytest
 from elasticjob_agent.supervisor import Child, ForkServerLost, Supervisor
 from testing.processes.census import MARKER, Census
 from testing.waiting import aeventually, eventually, scaled
-from tests.integration.supervisor.commands import Builder, RecordingConsole, sentence
+from tests.integration.supervisor.commands import Builder, RecordingConsole, sentence, take_descriptors
 from tests.integration.supervisor.trees import TREES, script
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -130,6 +130,17 @@ async def test_workers_that_end_with_a_fork_server_that_fails_were_not_stopped(
     await supervisor._client.send(b"ping")  # without a number: an error that the fork server does not handle
     end = await child.exit
     assert (end.code, end.stopped_by_us) == (-signal.SIGKILL, False)
+
+
+async def test_a_close_leaves_nothing_although_the_fork_server_has_no_descriptor_left(
+    supervisor: Supervisor, build: Builder, census: Census
+) -> None:
+    out = RecordingConsole()
+    await supervisor.spawn([build.python(script("a daemon, forked twice"), "stay", stdout=out.sink())])
+    await out.line("ready")
+    take_descriptors(supervisor.server_pid)
+    await supervisor.close()
+    assert census.found() == []
 
 
 def test_workers_end_where_the_kernel_has_no_handles_of_processes(census: Census) -> None:

@@ -58,6 +58,8 @@ class ForkServer:
         os.set_blocking(self._wakeup, False)
         os.set_blocking(self._wakeup_end, False)
         signal.set_wakeup_fd(self._wakeup_end, warn_on_full_buffer=False)
+        self._spare = os.dup(self._wakeup)
+        """Closed at the end, whose kills read /proc even if no other number is left."""
         self._poll = select.poll()
         self._poll.register(self._wakeup, select.POLLIN)
         self._poll.register(agent, select.POLLIN)
@@ -89,6 +91,7 @@ class ForkServer:
 
     def _end_everything(self) -> None:
         self._disconnect()
+        os.close(self._spare)
         for fd in list(self._arrivals):
             self._refuse_arrival(fd)
         deadline_s = time.monotonic() + _SHUTDOWN_TIMEOUT_S
@@ -167,7 +170,7 @@ class ForkServer:
 
     def _own_fds(self) -> "list[int]":
         """Return the descriptors that a worker must not have; an exec closes them by itself."""
-        return [self._agent.fileno(), self._wakeup, self._wakeup_end, *self._handshakes, *self._arrivals]
+        return [self._agent.fileno(), self._wakeup, self._wakeup_end, self._spare, *self._handshakes, *self._arrivals]
 
     def _finish_start(self, one: ForkedWorker) -> None:
         """Read the end of its handshake: the worker runs its command, or has reported its error and ends."""
