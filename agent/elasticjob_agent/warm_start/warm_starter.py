@@ -226,7 +226,7 @@ class WarmStart:
 
     async def _build(self, commands: Sequence[Command], child: Child, recording: Recording) -> None:
         await recording.wait_complete(greeting_s=self._limits.greeting_s, quiet_s=self._limits.quiet_s)
-        if recording.has_ended and await self._is_cut_off(child):
+        if recording.has_ended and await self._find_cut_off(child):
             return
         try:
             with self._zygote.building():
@@ -253,7 +253,7 @@ class WarmStart:
         self._growth.add_done_callback(self._task_ended)
         await self._write_profile(commands, ready)
 
-    async def _is_cut_off(self, child: Child) -> bool:
+    async def _find_cut_off(self, child: Child) -> bool:
         """Return whether this worker, whose recording has ended early, may have had more imports to do."""
         await asyncio.wait([child.exit], timeout=self._limits.quiet_s)
         return child.ended and (child.exit.result().stopped_by_us or child.exit.result().code != 0)

@@ -157,12 +157,12 @@ class JobDir:
     def empty_trash(self, may_go_on: Callable[[], bool] = lambda: True) -> None:
         """Delete what was thrown away as long as `may_go_on` returns True; this can take minutes."""
 
-        def may_delete() -> bool:
+        def note_deletion() -> bool:
             self.on_file()
             return may_go_on()
 
         with self._opened() as fd:
-            TrashDir(Path(layout.TRASH), below=fd, may_delete=may_delete).empty()
+            TrashDir(Path(layout.TRASH), below=fd, may_delete=note_deletion).empty()
 
     def _walk(self, fd: int) -> Iterator[tuple[str, os.stat_result]]:
         for each in files.walk(fd):
