@@ -256,7 +256,7 @@ class WarmStart:
     async def _find_cut_off(self, child: Child) -> bool:
         """Return whether this worker, whose recording has ended early, may have had more imports to do."""
         await asyncio.wait([child.exit], timeout=self._limits.quiet_s)
-        return child.ended and (child.exit.result().stopped_by_us or child.exit.result().code != 0)
+        return child.ended and child.exit.result().stopped_by_us
 
     async def _write_profile(self, commands: Sequence[Command], ready: ReadyZygote) -> None:
         if self._profiles is not None:

@@ -40,7 +40,7 @@ def test_the_pods_have_a_memory_volume_and_the_agent_its_limits(rig: KubeStack) 
 
 @pytest.mark.parametrize(
     ("keep", "linger_s"),
-    [({"copies": 0}, 0), ({"sizeLimit": "150M"}, 2), ({"sizeLimit": "1Gi"}, 11), ({"sizeLimit": "100Gi"}, 30)],
+    [({"copies": 0}, 11), ({"sizeLimit": "150M"}, 2), ({"sizeLimit": "1Gi"}, 11), ({"sizeLimit": "100Gi"}, 30)],
 )
 def test_the_grace_of_a_pod_has_the_time_to_copy_its_volume_once(
     rig: KubeStack, keep: dict[str, Any], linger_s: int
