@@ -60,15 +60,21 @@ def test_a_script_that_fills_the_volume_loses_its_write_and_nothing_else(keep_di
     run_in_small_tmpfs(keep_dir, 8 * MIB, act)
 
 
+def take_into_full_volume(keep_dir: Path) -> Volume:
+    """Return a volume that has taken a part of one MiB, and has no room for its manifest."""
+    volume = Volume(keep_dir / "volume", job="/jobs/a", run="run1")
+    incoming = volume.begin_round(LINEAGE)
+    write_files(incoming / "tmp", {"state": b"x" * MIB})
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        (incoming / "rest").write_bytes(b"y" * (20 * MIB))
+    (incoming / "tmp").rename(incoming / "step-1")
+    assert volume.take("step-1", part_of(1))
+    return volume
+
+
 def test_a_full_volume_takes_and_finds_parts_without_manifests_and_refuses_those_of_peers(keep_dir: Path) -> None:
     async def act() -> None:
-        volume = Volume(keep_dir / "volume", job="/jobs/a", run="run1")
-        incoming = volume.begin_round(LINEAGE)
-        write_files(incoming / "tmp", {"state": b"x" * MIB})
-        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-            (incoming / "rest").write_bytes(b"y" * (20 * MIB))
-        (incoming / "tmp").rename(incoming / "step-1")
-        assert volume.take("step-1", part_of(1))
+        volume = take_into_full_volume(keep_dir)
         assert not list((volume.root / "held").rglob("*.json"))
         with pytest.raises(VolumeFullError, match="0 are free"):
             offer(volume, part_of(2), {"state": b"x"})
@@ -87,13 +93,7 @@ def test_a_full_volume_finds_a_part_without_a_manifest_that_the_keeper_before_ha
     keep_dir: Path, linked: str
 ) -> None:
     async def act() -> None:
-        volume = Volume(keep_dir / "volume", job="/jobs/a", run="run1")
-        incoming = volume.begin_round(LINEAGE)
-        write_files(incoming / "tmp", {"state": b"x" * MIB})
-        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-            (incoming / "rest").write_bytes(b"y" * (20 * MIB))
-        (incoming / "tmp").rename(incoming / "step-1")
-        assert volume.take("step-1", part_of(1))
+        volume = take_into_full_volume(keep_dir)
         kept = volume.link(part_of(1).step, [0])
         if linked != "kept":
             pinned = volume.pins.add(volume.open_part(part_of(1).step, 0))

@@ -27,6 +27,15 @@ class _Agent:
     def read(self) -> str:
         return self._link.recv(1000).decode()
 
+    def adopt(self, number: int) -> socket.socket:
+        """Return the worker's end of a socket, on which the fork server waits for this worker."""
+        ours, theirs = open_link()
+        with ours:
+            self.send(encode_message("adopt", number, 1), ours)
+        self.send(encode_message("ping", 1))
+        assert self.read() == "pong 1"
+        return theirs
+
 
 @pytest.fixture
 def agent() -> Iterator[_Agent]:
@@ -43,12 +52,7 @@ def agent() -> Iterator[_Agent]:
 
 def test_a_worker_that_ends_as_it_is_to_be_killed_does_not_stop_the_fork_server(agent: _Agent) -> None:
     """Both events are there in one look: the request closes the socket of the worker that has ended."""
-    ours, theirs = open_link()
-    with theirs:
-        with ours:
-            agent.send(encode_message("adopt", 7, 1), ours)
-        agent.send(encode_message("ping", 1))
-        assert agent.read() == "pong 1"
+    with agent.adopt(7):
         agent.process.send_signal(signal.SIGSTOP)
         eventually(lambda: agent.process.status() == psutil.STATUS_STOPPED, what="the stop of the fork server")
     agent.send(encode_message("kill", 2, of=[7]))
@@ -57,12 +61,7 @@ def test_a_worker_that_ends_as_it_is_to_be_killed_does_not_stop_the_fork_server(
 
 
 def test_a_worker_that_arrives_while_no_descriptor_is_left_is_refused(agent: _Agent) -> None:
-    ours, theirs = open_link()
-    with theirs:
-        with ours:
-            agent.send(encode_message("adopt", 7, 1), ours)
-        agent.send(encode_message("ping", 1))
-        assert agent.read() == "pong 1"
+    with agent.adopt(7) as theirs:
         take_descriptors(agent.process.pid)
         theirs.send(b"ready")
         assert agent.read() == "lost 7 it has ended"
