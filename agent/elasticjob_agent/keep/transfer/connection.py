@@ -57,6 +57,23 @@ class Connection:
         return isinstance(self._socket, ssl.SSLSocket)
 
     @property
+    def tls_binding(self) -> bytes:
+        """Return a value that only the two ends of this TLS connection have; empty without TLS.
+
+        Raise ConnectionEndedError if the library of TLS has none.
+        """
+        if not isinstance(self._socket, ssl.SSLSocket):
+            return b""
+        with _translated():
+            # The first message Finished: a code over the whole handshake, by a key of this connection.
+            binding = self._socket.get_channel_binding("tls-unique")
+        if not binding:
+            raise ConnectionEndedError(
+                f"{ssl.OPENSSL_VERSION} has nothing that binds a proof to a connection; run the agent on OpenSSL"
+            )
+        return binding
+
+    @property
     def peer_host(self) -> str:
         """Return the address of the other end."""
         with _translated():

@@ -1,8 +1,9 @@
 """The first lines between two keepers: a challenge, then both identities, signed with the job's link secret.
 
 The form follows the hello of a link, with a magic and a purpose of its own. So a line of a link is never accepted here,
-nor a line of one purpose for another. Both nonces, the purpose and the run make the key of the session, which signs
-each later line. The listener sends its challenge first, and nothing else to a peer that cannot sign a hello with it.
+nor a line of one purpose for another. With TLS the proof counts on its own connection alone. Both nonces, the purpose
+and the run make the key of the session, which signs each later line. The listener sends its challenge first, and
+nothing else to a peer that cannot sign a hello with it.
 """
 
 import hashlib
@@ -106,6 +107,15 @@ def check_answer(answer: KeeperHello, *, mine: KeeperHello, challenge: str) -> N
     if (answer.purpose, answer.nonce) != (mine.purpose, challenge):
         raise HandshakeError("an answer to another hello")
     check_peer(answer.identity, mine=mine.identity)
+
+
+def bind_secret(secret: bytes, tls_binding: bytes) -> bytes:
+    """Return the key of a proof that counts on one TLS connection alone; without TLS the secret itself."""
+    if not tls_binding:
+        return secret
+    # Each job has a certificate of the authority. So a pod of another job could forward a proof from one TLS connection
+    # to another one, and then read and change all bytes.
+    return hmac.new(secret, f"{_MAGIC}\0tls\0".encode() + tls_binding, hashlib.sha256).digest()
 
 
 def session_key(secret: bytes, challenge: str, hello: KeeperHello) -> bytes:

@@ -98,13 +98,14 @@ def dial(
     deadline_s = time.monotonic() + within_s
     if credentials.tls is not None:
         connection.start_tls(credentials.tls, dials=True, within_s=within_s)
+    secret = handshake.bind_secret(credentials.secret, connection.tls_binding)
     challenge = handshake.decode_challenge(_read_line(connection, deadline_s))
     mine = KeeperHello(purpose, credentials.identity, random_hex() + random_hex())
-    connection.write(handshake.encode_hello(mine, Authenticator(credentials.secret, Peer.DIALS, challenge)))
+    connection.write(handshake.encode_hello(mine, Authenticator(secret, Peer.DIALS, challenge)))
     line = _read_line(connection, deadline_s)
-    answer = handshake.decode_hello(line, Authenticator(credentials.secret, Peer.ANSWERS, mine.nonce))
+    answer = handshake.decode_hello(line, Authenticator(secret, Peer.ANSWERS, mine.nonce))
     handshake.check_answer(answer, mine=mine, challenge=challenge)
-    key = handshake.session_key(credentials.secret, challenge, mine)
+    key = handshake.session_key(secret, challenge, mine)
     return Session(connection, key, side=Peer.DIALS, peer=answer)
 
 
@@ -119,14 +120,15 @@ def answer_dial(
     deadline_s = time.monotonic() + within_s
     if credentials.tls is not None:
         connection.start_tls(credentials.tls, dials=False, within_s=within_s)
+    secret = handshake.bind_secret(credentials.secret, connection.tls_binding)
     challenge = random_hex() + random_hex()
     connection.write(handshake.encode_challenge(challenge))
     line = _read_line(connection, deadline_s)
-    hello = handshake.decode_hello(line, Authenticator(credentials.secret, Peer.DIALS, challenge))
+    hello = handshake.decode_hello(line, Authenticator(secret, Peer.DIALS, challenge))
     answer = KeeperHello(hello.purpose, credentials.identity, challenge)
-    connection.write(handshake.encode_hello(answer, Authenticator(credentials.secret, Peer.ANSWERS, hello.nonce)))
+    connection.write(handshake.encode_hello(answer, Authenticator(secret, Peer.ANSWERS, hello.nonce)))
     handshake.check_peer(hello.identity, mine=credentials.identity)  # last: a keeper of another run learns why
-    key = handshake.session_key(credentials.secret, challenge, hello)
+    key = handshake.session_key(secret, challenge, hello)
     return Session(connection, key, side=Peer.ANSWERS, peer=hello)
 
 

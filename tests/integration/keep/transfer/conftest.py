@@ -46,10 +46,10 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> TlsContexts:
     return contexts(tmp_path_factory.mktemp("tls"))
 
 
-def contexts(folder: Path) -> TlsContexts:
-    """Return contexts with a certificate of a new authority."""
-    authority = CertificateAuthority.create(now_s=1.7e9)
-    issued = authority.issue_server(["keeper"], now_s=1.7e9, life_s=1e9)
+def contexts(folder: Path, authority: CertificateAuthority | None = None, *, job: str = "job") -> TlsContexts:
+    """Return contexts with the certificate of a job, of this authority or a new one."""
+    authority = authority or CertificateAuthority.create(now_s=1.7e9)
+    issued = authority.issue_job(job, now_s=1.7e9, life_s=1e9)
     files = {"certificate": issued.certificate, "key": issued.key, "authority": authority.certificate}
     for name, data in files.items():
         (folder / name).write_bytes(data)

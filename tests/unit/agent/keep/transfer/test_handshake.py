@@ -10,6 +10,7 @@ from elasticjob_agent.keep.transfer.handshake import (
     KeeperHello,
     KeeperIdentity,
     Purpose,
+    bind_secret,
     check_answer,
     check_peer,
     decode_challenge,
@@ -53,12 +54,18 @@ def test_a_challenge_is_read_as_it_was_sent() -> None:
         Authenticator(b"t" * 32, Peer.DIALS, CHALLENGE),
         Authenticator(SECRET, Peer.ANSWERS, CHALLENGE),
         Authenticator(SECRET, Peer.DIALS, "d" * 16),
+        Authenticator(bind_secret(SECRET, b"connection"), Peer.DIALS, CHALLENGE),
     ],
-    ids=["another secret", "a reflection", "a replay"],
+    ids=["another secret", "a reflection", "a replay", "a connection with TLS"],
 )
 def test_a_hello_that_is_not_signed_for_this_connection_is_refused(other: Authenticator) -> None:
     with pytest.raises(HandshakeError):
         decode_hello(encode_hello(HELLO, other), DIALS)
+
+
+def test_a_secret_is_bound_to_one_connection_of_tls() -> None:
+    assert bind_secret(SECRET, b"") == SECRET
+    assert len({bind_secret(SECRET, b"one"), bind_secret(SECRET, b"other"), bind_secret(b"t" * 32, b"one")}) == 3
 
 
 def test_a_hello_for_another_purpose_has_another_signature() -> None:
