@@ -8,6 +8,7 @@ at any time, so no wait is without a limit, except that of a commit channel.
 import logging
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -21,7 +22,10 @@ from elasticjob_agent.keep.volume.errors import VolumeError
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 
 MAX_STRANGERS = 32
-"""The most connections without a proof; one more ends the oldest, because a keeper's hello is quick."""
+"""The most connections without a proof. One more ends the oldest of the host that has the most of them.
+
+A keeper's hello is quick, and a host that connects again and again keeps no other one away.
+"""
 MAX_SESSIONS = 256
 _PAUSE_S = 0.1
 """Seconds before the next connection is accepted when this process has no descriptor left."""
@@ -61,7 +65,8 @@ class TransferServer:
         self._stall_s = stall_s
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._strangers: dict[Connection, None] = {}
+        self._strangers: dict[Connection, str] = {}
+        """The host of each, the oldest first."""
         self._sessions: set[Connection] = set()
         self._threads: set[threading.Thread] = set()
 
@@ -128,7 +133,7 @@ class TransferServer:
 
     def _serve(self, connection: Connection) -> None:
         try:
-            self._add_stranger(connection)
+            self._add_stranger(connection, connection.peer_host)
             credentials = self._credentials()
             if credentials is None or self._closing.is_set():
                 return
@@ -144,14 +149,16 @@ class TransferServer:
                 self._sessions.discard(connection)
             connection.close()
 
-    def _add_stranger(self, connection: Connection) -> None:
+    def _add_stranger(self, connection: Connection, host: str) -> None:
+        ended = None
         with self._lock:
-            oldest = next(iter(self._strangers)) if len(self._strangers) >= MAX_STRANGERS else None
-            if oldest is not None:
-                del self._strangers[oldest]
-            self._strangers[connection] = None
-        if oldest is not None:
-            oldest.end()
+            if len(self._strangers) >= MAX_STRANGERS:
+                [(most, _)] = Counter(self._strangers.values()).most_common(1)
+                ended = next(each for each, its_host in self._strangers.items() if its_host == most)
+                del self._strangers[ended]
+            self._strangers[connection] = host
+        if ended is not None:
+            ended.end()
 
     def _admit(self, connection: Connection) -> bool:
         """Count a peer that has proved its identity; return whether it is served."""

@@ -1,6 +1,7 @@
 """A host on the network gets nothing from a keeper without the job's secret, and with it only what is allowed."""
 
 import contextlib
+import functools
 import json
 import socket
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.keep.transfer import frames
+from elasticjob_agent.keep.transfer import session as sessions
 from elasticjob_agent.keep.transfer.connection import TlsContexts
 from elasticjob_agent.keep.transfer.dialer import random_hex
 from elasticjob_agent.keep.transfer.errors import ForeignRunError, HandshakeError, TransferError
@@ -25,7 +27,7 @@ from testing.waiting import eventually
 from tests.integration.keep.transfer.conftest import contexts
 from tests.integration.keep.transfer.faulty_network import HOST, FaultyNetwork
 from tests.integration.keep.transfer.nodes import PART, SECRET, Node
-from tests.integration.keep.transfer.peer_session import IDENTITY, Start, session_with
+from tests.integration.keep.transfer.peer_session import CREDENTIALS, IDENTITY, Start, session_with
 
 
 def replies_to(node: Node, *pieces: bytes) -> bytes:
@@ -75,6 +77,25 @@ def test_a_flood_of_silent_strangers_blocks_no_keeper(node: Start) -> None:
         assert len(keeper.server._strangers) <= MAX_STRANGERS
         fetcher.fetch(keeper.address)
     assert fetcher.has()
+
+
+def test_a_host_that_connects_again_and_again_ends_its_own_connections_only(
+    node: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A busy machine may need longer for the flood than a stranger has.
+    monkeypatch.setattr(sessions, "answer_dial", functools.partial(sessions.answer_dial, within_s=60.0))
+    keeper = node()
+    keeper.publish({"a": 1})
+    connection = connect(keeper.address, stall_s=30.0)
+    with contextlib.ExitStack() as flood:
+        flood.callback(connection.close)
+        for _ in range(MAX_STRANGERS + 20):
+            client = socket.create_connection((HOST, keeper.address.port), timeout=30, source_address=("127.0.0.2", 0))
+            flood.enter_context(client)
+            assert client.recv(1), "the keeper counts this connection"
+        session = dial(connection, CREDENTIALS, Purpose.GET, random_hex=random_hex)
+        session.send(Get(PART))
+        assert session.receive() == Offer(PART, (("a", 1),))
 
 
 @pytest.mark.parametrize("purpose", Purpose)
