@@ -17,7 +17,7 @@ from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.rules.commit import Announcement, decide_safe_point
 from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_agent.keep.transfer.dialer import KeeperDialer
-from elasticjob_agent.keep.transfer.frames import Offer, Want
+from elasticjob_agent.keep.transfer.frames import Full, Offer, Want
 from elasticjob_agent.keep.transfer.handshake import KeeperIdentity, Purpose
 from elasticjob_agent.keep.transfer.listener import open_listener
 from elasticjob_agent.keep.transfer.server import TransferServer
@@ -256,6 +256,17 @@ def test_a_step_that_is_not_committed_is_offered_again_to_a_peer_that_has_lost_i
         eventually(taker.has, what="the peer has the step")
         taker.volume.drop([PART])
         eventually(taker.has, what="the peer has it again")
+
+
+def test_a_step_that_is_not_committed_is_offered_again_to_a_peer_that_had_no_room(keep_dir: Path, taker: Node) -> None:
+    taker.refusal = Full()
+    peers = {taker.member: taker.address}
+    with closing(Origin(keep_dir.with_name("origin"), peers, time.monotonic, stall_s=0.2)) as origin:
+        origin.publish()
+        eventually(lambda: "no room for a copy on slot" in origin.sender.degraded, what="the peer is full")
+        taker.refusal = None
+        eventually(taker.has, what="the peer has the step")
+        eventually(lambda: not origin.sender.degraded, what="nothing is in the way")
 
 
 @pytest.mark.nightly

@@ -2,7 +2,7 @@
 
 Nothing waits for it. A peer that is slow, full or gone costs a pause; the next try goes on where the last one ended.
 Without progress for a minute the step counts as settled: no further copy of it is to be expected. A step that has its
-copies and is not committed for a minute is offered again.
+copies and is not committed for a minute is offered again. So is one to a peer that had no room a minute ago.
 """
 
 import functools
@@ -53,7 +53,8 @@ class _RoundCopies:
     """When bytes went out last that were not sent before, or a member had a part."""
     reached: dict[tuple[Member, int], tuple[int, int]] = field(default_factory=dict)
     """The most bytes of each part that a member had kept when a transfer began, and that it was sent then."""
-    full: set[Member] = field(default_factory=set)
+    full: dict[Member, float] = field(default_factory=dict)
+    """The members without room, and when each is asked again."""
     try_at_s: dict[Member, float] = field(default_factory=dict)
     failures: dict[Member, int] = field(default_factory=dict)
     troubles: dict[Member, str] = field(default_factory=dict)
@@ -214,11 +215,12 @@ class ReplicaSender:
         now_s = self._clock()
         step, own = found
         now.turn_to(step, now_s, self._steps.volume.holdings().keys())
+        now.full = {member: at_s for member, at_s in now.full.items() if at_s > now_s}
         if not self._pending(now, step, own) and self._check_stall(now):
             now.ask_again(step, now_s)  # it is not committed: a member may have lost its copy
         pending = self._pending(now, step, own)
         self._note_state(now, is_done=not pending)
-        times = []
+        times = [at_s - now_s for at_s in now.full.values()]
         for target, parts in pending.items():
             address, at_s = now.peers.addresses.get(target), now.try_at_s.get(target, 0.0)
             if address is None:
@@ -233,7 +235,7 @@ class ReplicaSender:
 
     def _pending(self, now: _RoundCopies, step: KeptStep, own: frozenset[int]) -> Mapping[Member, frozenset[int]]:
         assert now.peers is not None
-        full = now.full if step == now.step else set()
+        full = now.full if step == now.step else {}
         return pending_copies(own, now.peers.targets(now.round, full), now.done.get(step, {}))
 
     def _check_stall(self, now: _RoundCopies) -> bool:
@@ -276,7 +278,7 @@ class ReplicaSender:
                 self.copied += 1
                 now.note_success(part, target, now_s)
             case Full():
-                now.full.add(target)
+                now.full[target] = now_s + self._stall_s
                 now.troubles[target] = "it has no room"
             case Later(pause_s):
                 now.note_failure(target, "it takes none now", now_s, pause_s)
