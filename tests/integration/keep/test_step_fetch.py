@@ -1,4 +1,4 @@
-"""The fetch of a step by a keeper that has no thread left: it has a result, and gives no holder up."""
+"""The fetch of a step by a keeper that lacks threads or room: it has a result, and gives no holder up."""
 
 import contextlib
 import queue
@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.keep.keeper.messages import FetchRequest, FetchResult, OpenRequest
+from elasticjob_agent.keep.keeper.messages import BeginRequest, FetchRequest, FetchResult, OpenRequest
 from elasticjob_agent.keep.keeper.step_fetch import StepFetch
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.transfer.errors import UnreachedError
 from elasticjob_api.kept_steps import KeptStep
 from testing.waiting import scaled
+from tests.integration.keep.namespaces import run_in_small_tmpfs
 from tests.integration.keep.no_threads import no_thread_left
+from tests.integration.keep.parts import part_of, take
 from tests.integration.keep.transfer.nodes import JOB, LINEAGE, RUN, Node
 from tests.integration.keep.transfer.nodes import PART as WHOLE
+
+MIB = 1 << 20
 
 
 @pytest.fixture
@@ -63,3 +67,36 @@ def test_a_fetch_of_several_parts_without_a_thread_left_is_answered(keep_dir: Pa
     assert result.is_unreached
     assert "no thread left" in result.error
     assert threading.stack_size() == 0
+
+
+@pytest.mark.parametrize("dropped", ["by the round", "by the fetch"])
+def test_the_step_that_is_fetched_gets_the_room_of_what_is_being_deleted(keep_dir: Path, dropped: str) -> None:
+    """No other thread deletes here. On a busy node, that of low priority needs seconds for a large step."""
+
+    async def act() -> None:
+        opened = OpenRequest(str(keep_dir / "volume"), JOB, RUN)
+        with (
+            contextlib.closing(Node(keep_dir.with_name("holder"))) as holder,
+            contextlib.closing(StepKeeper(opened, report=print, on_change=lambda: None)) as steps,
+        ):
+            holder.publish({"state": 5 * MIB})
+            assert take(steps.volume, part_of(1), {"state": bytes(5 * MIB)})
+            steps.restore(part_of(1).step)
+            steps.drop([part_of(1).step])
+            if dropped == "by the round":
+                steps.begin(BeginRequest(RUN, LINEAGE))
+            results: queue.SimpleQueue[FetchResult] = queue.SimpleQueue()
+            StepFetch(
+                holder.dialer,
+                steps,
+                FetchRequest(WHOLE.step, {}, 30.0, 1),
+                {0: [holder.address]},
+                port=0,
+                on_end=results.put,
+                clock=time.monotonic,
+            )
+            result = results.get(timeout=scaled(30.0))
+            assert result.error == ""
+            assert (Path(result.directory) / "state").read_bytes() == holder.files()["state"]
+
+    run_in_small_tmpfs(keep_dir, 8 * MIB, act)

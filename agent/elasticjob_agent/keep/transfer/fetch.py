@@ -2,6 +2,7 @@
 
 import logging
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -56,6 +57,8 @@ class PartFetch:
         """Bytes of the receipt when it was last closed."""
         self._unreached: set[Address] = set()
         """The holders that did not answer when they were asked last."""
+        self._asked_without_room: set[Address] = set()
+        """The holders whose part had no room before what was dropped was deleted."""
         self._lack_of_room: VolumeFullError | None = None
         """Why the part of the last holder did not fit. Its sizes may be false, so the others are asked, too."""
 
@@ -103,8 +106,7 @@ class PartFetch:
         except PartExists:
             self._token.wait(_PAUSE_S)  # another transfer receives it
         except VolumeFullError as error:
-            self._lack_of_room = error
-            self._order.note_useless(address)
+            self._note_lack_of_room(address, error)
         except HandshakeError as error:
             log.warning("no part is fetched from %s: %s", address, error)
             self._order.note_useless(address)
@@ -116,6 +118,16 @@ class PartFetch:
         else:
             self._unreached.discard(address)
             self._note(address, answer)
+
+    def _note_lack_of_room(self, address: Address, error: VolumeFullError) -> None:
+        """Let the holder be asked once more when all that was dropped is deleted."""
+        if address in self._asked_without_room:
+            self._lack_of_room = error
+            self._order.note_useless(address)
+            return
+        self._asked_without_room.add(address)
+        self._volume.trash.delete_some(sys.maxsize)  # the thread that deletes has a low priority
+        self._volume.trash.empty()  # it may still be at the last of it
 
     def _note(self, address: Address, answer: Have | Bad | Busy | NoPart) -> None:
         match answer:
