@@ -43,10 +43,8 @@ def establish(fd: int, name: str) -> DirectoryIdentity:
 def check(fd: int, name: str, known: DirectoryIdentity | None) -> None:
     """Raise PersistRefused unless this is the directory of the job, and the one that is known, if one is."""
     _check_name(fd, name)
-    if known is None:
-        return
-    _check_owner(fd, name, known.owner)
-    if _read_id(fd) != known.id:
+    _check_owner(fd, name, _find_owner(fd) if known is None else known.owner)
+    if known is not None and _read_id(fd) != known.id:
         raise PersistRefused(f"{name} is another directory than before; move the earlier one back")
 
 

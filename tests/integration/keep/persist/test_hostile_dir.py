@@ -268,3 +268,24 @@ def test_a_directory_that_another_user_has_made_before_the_job_is_not_used(share
     os.chown(path, 1000, 1000)
     with pytest.raises(PersistRefused, match="belongs to user 1000"):
         directory.whole_steps()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a directory of another user")
+def test_a_writer_that_has_not_listed_yet_uses_no_directory_of_another_user(shared: Path, tmp_path: Path) -> None:
+    files = {f"{whole_name(STEP)}/state": b"chosen", f".unfinished/{STEP}/a": b"1", ".trash/old/b": b"2"}
+    path = write_files(shared / job_dir_name(JOB), files)
+    os.chown(path, 1000, 1000)
+    fresh = JobDir(shared, JOB)
+    for act in (
+        fresh.whole_steps,
+        fresh.unfinished_steps,
+        lambda: fresh.check_whole(STEP),
+        lambda: fresh.complete(STEP),
+        lambda: fresh.remove_whole([STEP]),
+        lambda: fresh.remove_unfinished([STEP]),
+        lambda: write_part(fresh, tmp_path, step_of(300), 0, PARTS[0]),
+        fresh.empty_trash,
+    ):
+        with pytest.raises(PersistRefused, match="belongs to user 1000"):
+            act()
+    assert contents(path) == files
