@@ -107,6 +107,26 @@ def test_a_full_volume_finds_a_part_without_a_manifest_that_the_keeper_before_ha
     run_in_small_tmpfs(keep_dir, 8 * MIB, act)
 
 
+def test_a_full_volume_of_an_earlier_run_is_that_of_the_present_one_only_when_its_record_is_written(
+    keep_dir: Path,
+) -> None:
+    """Else the next keeper takes the steps of the present run for those of the earlier one, and deletes them."""
+
+    async def act() -> None:
+        volume = take_into_full_volume(keep_dir)
+        with pytest.raises(VolumeFullError, match=r"cannot write .*volume\.json"):
+            volume.adopt_run("run2")
+        volume.trash.empty()
+        volume.adopt_run("run2")
+        assert take(volume, part_of(2))
+        volume.close()
+        volume = Volume(keep_dir / "volume", job="/jobs/a")
+        volume.adopt_run("run2")
+        assert volume.holdings() == {part_of(2).step: {0}}
+
+    run_in_small_tmpfs(keep_dir, 8 * MIB, act)
+
+
 def test_a_file_system_that_fills_during_a_transfer_ends_it_and_it_goes_on_later(keep_dir: Path) -> None:
     async def act() -> None:
         volume = Volume(keep_dir / "volume", job="/jobs/a", run="run1")

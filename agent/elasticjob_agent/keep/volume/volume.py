@@ -110,8 +110,9 @@ class Volume:
             with self._changing():
                 if self.run:
                     self._erase()
-                self._record = VolumeRecord(self._record.job, run)
-                write_record(self._paths.record, self._record, self.trash)
+                record = VolumeRecord(self._record.job, run)
+                write_record(self._paths.record, record, self.trash)
+                self._record = record  # not before: the next keeper deletes what is here if it finds another run
 
     def close(self) -> None:
         """Release the directory for another keeper."""
@@ -203,11 +204,10 @@ class Volume:
     def skip_step(self, names: Sequence[tuple[KeptPart, str]]) -> None:
         """Throw away these parts of one step, published under these names: it is committed, or too old."""
         step = names[0][0].step
-        incoming = self._paths.incoming_of(step.lineage)
         with self._lock:
             batch = self._batch(step)
             for part, name in names:
-                batch.skip(incoming / name, part)
+                batch.skip(self._paths.incoming_of(step.lineage) / name, part)
 
     def _batch(self, step: KeptStep) -> PublishedBatch:
         return PublishedBatch(
