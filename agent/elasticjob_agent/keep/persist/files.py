@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from elasticjob_agent.keep.persist.errors import PersistRefused
+from elasticjob_agent.keep.volume.file_names import DEPTH_LIMIT
 
 ENTRY_LIMIT = 10_000
 """The most entries of a directory that are read."""
@@ -105,6 +106,8 @@ def walk(fd: int, prefix: str = "", budget: list[int] | None = None) -> Iterator
                 raise PersistRefused(f"the step has more than {WALK_LIMIT} files and directories")
             name, found = prefix + entry.name, entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
+                if name.count("/") >= DEPTH_LIMIT:  # each level has a descriptor and a frame of Python
+                    raise PersistRefused(f"{name!r:.120} is too deep; a file is below {DEPTH_LIMIT} at most")
                 with opened(entry.name, below=fd) as below:
                     yield from walk(below, name + "/", budget)
             elif stat.S_ISREG(found.st_mode):

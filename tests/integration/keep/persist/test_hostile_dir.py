@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.keep.persist.errors import PersistError, PersistRefused
+from elasticjob_agent.keep.persist.errors import PersistError, PersistRefused, WholeStepRefused
 from elasticjob_agent.keep.persist.job_dir import JobDir
 from elasticjob_agent.keep.persist.layout import job_dir_name, whole_name
 from tests.integration.keep.parts import contents, write_files
@@ -26,6 +26,13 @@ STEP = step_of(120)
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
     return write_files(tmp_path / "elsewhere", {"secret": b"s"})
+
+
+def make_levels(path: Path) -> None:
+    """Make as many directories, each in the one before, as a path may have here."""
+    for _ in range(1500):
+        path /= "d"
+        path.mkdir()
 
 
 def test_names_that_are_no_steps_are_ignored(directory: JobDir, tmp_path: Path) -> None:
@@ -168,6 +175,23 @@ def test_a_whole_step_with_links_or_devices_is_not_restored(
     strange.symlink_to(elsewhere / "secret") if kind == "link" else os.mkfifo(strange)
     with pytest.raises(PersistRefused, match="'deep/strange' is neither a file nor a directory"):
         directory.check_whole(STEP)
+
+
+def test_a_step_with_a_thousand_levels_of_directories_is_refused_and_its_rest_thrown_away(
+    directory: JobDir, tmp_path: Path
+) -> None:
+    make_levels(write_step(directory, tmp_path, STEP))
+    with pytest.raises(WholeStepRefused, match="is too deep; a file is below 8 at most"):
+        directory.check_whole(STEP)
+    for index, files in PARTS.items():
+        write_part(directory, tmp_path, step_of(130), index, files)
+    make_levels(directory.path / ".unfinished" / str(step_of(130)) / "files")
+    with pytest.raises(PersistRefused, match="is too deep"):
+        directory.complete(step_of(130))
+    assert directory.unfinished_steps() == []
+    directory.remove_whole([STEP])
+    directory.empty_trash()
+    assert [*(directory.path / ".trash").iterdir()] == []
 
 
 @pytest.mark.parametrize(
