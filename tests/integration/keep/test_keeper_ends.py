@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import resource
 import signal
@@ -134,3 +135,25 @@ async def test_an_agent_without_descriptors_goes_on_and_has_a_keeper_again_when_
         await wait_until_held(client, part_of(5))
     finally:
         await client.close()
+
+
+@pytest.mark.parametrize("end", ["is noticed", "is sealed"])
+async def test_a_step_for_which_a_keeper_lacks_descriptors_is_taken_by_the_next_one(keep_dir: Path, end: str) -> None:
+    async with keeper(keep_dir) as client:
+        incoming = await client.begin()
+        assert client.pid is not None
+        let_open_no_file(client.pid)
+        publish(incoming, "step-5")
+        if end == "is sealed":
+            assert part_of(5).step in await client.seal()
+        else:
+            await wait_until_held(client, part_of(5))
+        assert contents(await restore(client)) == FILES
+
+
+def let_open_no_file(pid: int) -> None:
+    """Let another process open no further file."""
+    used = {int(path.name) for path in Path("/proc", str(pid), "fd").iterdir()}
+    lowest = next(number for number in itertools.count() if number not in used)
+    _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (lowest, hard))

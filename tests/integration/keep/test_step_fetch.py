@@ -12,12 +12,14 @@ import pytest
 from elasticjob_agent.keep.keeper.messages import BeginRequest, FetchRequest, FetchResult, OpenRequest
 from elasticjob_agent.keep.keeper.step_fetch import StepFetch
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
+from elasticjob_agent.keep.transfer.dialer import KeeperDialer
 from elasticjob_agent.keep.transfer.errors import UnreachedError
 from elasticjob_api.kept_steps import KeptStep
 from testing.waiting import scaled
 from tests.integration.keep.namespaces import run_in_small_tmpfs
 from tests.integration.keep.no_threads import no_thread_left
 from tests.integration.keep.parts import part_of, take
+from tests.integration.keep.test_volume_scan import few_descriptors
 from tests.integration.keep.transfer.nodes import JOB, LINEAGE, RUN, Node
 from tests.integration.keep.transfer.nodes import PART as WHOLE
 
@@ -100,3 +102,28 @@ def test_the_step_that_is_fetched_gets_the_room_of_what_is_being_deleted(keep_di
             assert (Path(result.directory) / "state").read_bytes() == holder.files()["state"]
 
     run_in_small_tmpfs(keep_dir, 8 * MIB, act)
+
+
+def test_a_fetch_without_descriptors_can_be_tried_again(keep_dir: Path) -> None:
+    opened = OpenRequest(str(keep_dir), JOB, RUN)
+    with contextlib.closing(StepKeeper(opened, report=print, on_change=lambda: None)) as steps:
+        assert take(steps.volume, part_of(5))
+        results: queue.SimpleQueue[FetchResult] = queue.SimpleQueue()
+        failed = 0
+        while True:
+            with few_descriptors(failed):
+                StepFetch(
+                    KeeperDialer(lambda: pytest.fail("no peer is needed")),
+                    steps,
+                    FetchRequest(part_of(5).step, {}, 30.0),
+                    {},
+                    port=0,
+                    on_end=results.put,
+                    clock=time.monotonic,
+                )
+                result = results.get(timeout=scaled(30.0))
+            if not result.error:
+                break
+            assert result.is_unreached, result.error
+            failed += 1
+        assert failed > 1

@@ -1,6 +1,7 @@
 """The keeper process: `python -m elasticjob_agent.keep.keeper <socket> <pid of the agent> [<listening socket>]`."""
 
 import contextlib
+import logging
 import os
 import resource
 import socket
@@ -8,13 +9,20 @@ import sys
 
 from elasticjob_agent.keep.keeper.keeper import Keeper
 from elasticjob_agent.keep.parent_process import end_with
+from elasticjob_agent.keep.volume.errors import ResourcesShortError
+
+log = logging.getLogger(__name__)
 
 
 def main(fd: int, agent: int, listener: int | None = None) -> None:
     """Serve the agent with this process id on the inherited socket `fd`, and peers on `listener`, until it ends."""
     end_with(agent)
     allow_files()
-    Keeper(socket.socket(fileno=fd), None if listener is None else socket.socket(fileno=listener)).run()
+    try:
+        Keeper(socket.socket(fileno=fd), None if listener is None else socket.socket(fileno=listener)).run()
+    except ResourcesShortError as error:
+        log.error("this keeper ends, and its agent starts another one: %s", error)  # noqa: TRY400 -- no fault of it
+        os._exit(1)
     # The agent reaps this process when the socket closes. So it stays open until nothing is left to do.
     os._exit(0)
 

@@ -42,7 +42,7 @@ from elasticjob_agent.keep.keeper.peer_connections import PeerConnections
 from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, ListRequest, PersistUpdate
 from elasticjob_agent.keep.keeper.persistence import Persistence
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
-from elasticjob_agent.keep.volume.errors import VolumeError
+from elasticjob_agent.keep.volume.errors import ResourcesShortError, VolumeError
 
 _BACKGROUND_NICE = 10
 """Copies yield to the training, and deletions while memory is left for them; taking and sealing do not."""
@@ -73,7 +73,12 @@ class Keeper:
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def run(self) -> None:
-        """Serve the agent until it ends; raise ControlError if it sends what is no request."""
+        """Serve the agent until it ends.
+
+        Raises:
+            ControlError: it has sent what is no request.
+            ResourcesShortError: this process or the machine lacks descriptors or memory.
+        """
         while (lines := self._wait()) is not None:
             for line in lines:
                 self._agent.send(self._answer(*decode_request(line)))
@@ -108,6 +113,10 @@ class Keeper:
     def _answer(self, number: int, request: Request) -> Answer:
         try:
             return self._act(number, request)
+        except ResourcesShortError as error:
+            if self._steps is not None:
+                raise  # the next keeper begins without open files, and can do it
+            return Answer(number, error=str(error))
         except (VolumeError, KeeperError) as error:
             return Answer(number, error=str(error))
 
@@ -208,6 +217,8 @@ class Keeper:
         """Take what is published; return whether there was something."""
         try:
             return self._steps is not None and self._steps.take_new()
+        except ResourcesShortError:
+            raise
         except VolumeError as error:
             self._report(f"published steps were not taken: {error}")
             return True

@@ -293,7 +293,7 @@ class FetchResult:
     is_of_step: bool = False
     """Whether the error is that of a step in the shared directory, and the directory can be read."""
     is_unreached: bool = False
-    """Whether the error is that of a holder that may have a part and has not answered."""
+    """Whether it can be tried again: a holder has not answered, or this process lacks descriptors or memory."""
 
 
 @dataclass(frozen=True, slots=True)

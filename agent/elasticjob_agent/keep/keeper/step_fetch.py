@@ -12,12 +12,14 @@ from elasticjob_agent.keep.transfer.cancel_token import CancelToken
 from elasticjob_agent.keep.transfer.dialer import KeeperDialer
 from elasticjob_agent.keep.transfer.errors import CancelledTransferError, TransferError, UnreachedError
 from elasticjob_agent.keep.transfer.fetch import PartFetch
-from elasticjob_agent.keep.volume.errors import VolumeError
+from elasticjob_agent.keep.volume.errors import ResourcesShortError, VolumeError
 from elasticjob_agent.keep.volume.paths import KeptPart
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 
 _MOST_PARTS = 4
 """So many parts are fetched at a time."""
+_AGAIN = (UnreachedError, ResourcesShortError)
+"""Errors that are no fault of the step: a holder has not answered, or this process lacks descriptors or memory."""
 
 
 class StepFetch:
@@ -46,7 +48,7 @@ class StepFetch:
         self._lock = threading.Lock()
         self._error = ""
         self._is_unreached = False
-        """Whether the error is that of a holder that may have a part and has not answered."""
+        """Whether the error is one of `_AGAIN`."""
         self._is_cancelled = False
         self._tokens: list[CancelToken] = []
         self._missing: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -58,11 +60,11 @@ class StepFetch:
             self._is_cancelled = True
         self._end()
 
-    def _end(self, error: str = "", *, is_unreached: bool = False) -> None:
+    def _end(self, error: Exception | None = None) -> None:
         """End all parts; the first error is that of the step."""
         with self._lock:
-            if error and not self._error:
-                self._error, self._is_unreached = error, is_unreached
+            if error is not None and not self._error:
+                self._error, self._is_unreached = str(error), isinstance(error, _AGAIN)
             tokens = list(self._tokens)
         for token in tokens:
             token.cancel()
@@ -72,7 +74,7 @@ class StepFetch:
         try:
             self._steps.volume.unlink_dropped()  # only links keep these steps, and the missing parts need room
         except VolumeError as error:
-            self._end(str(error))
+            self._end(error)
         held = self._steps.volume.holdings().get(step, frozenset())
         missing = [index for index in range(step.parts) if index not in held]
         for index in missing:
@@ -106,7 +108,7 @@ class StepFetch:
             try:
                 return FetchResult(number, directory=os.fspath(self._steps.restore(self._request.step)))
             except VolumeError as error:
-                return FetchResult(number, error=str(error))
+                return FetchResult(number, error=str(error), is_unreached=isinstance(error, _AGAIN))
 
     def _fetch_parts(self) -> None:
         while not self._error and not self._is_cancelled:
@@ -129,4 +131,4 @@ class StepFetch:
         except CancelledTransferError:
             return
         except (TransferError, VolumeError) as error:
-            self._end(str(error), is_unreached=isinstance(error, UnreachedError))
+            self._end(error)

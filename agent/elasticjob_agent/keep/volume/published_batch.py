@@ -10,7 +10,7 @@ from pathlib import Path
 
 from elasticjob_agent.keep.volume import scanning, taking
 from elasticjob_agent.keep.volume.collisions import Conflicts
-from elasticjob_agent.keep.volume.errors import PublishRefused, VolumeError
+from elasticjob_agent.keep.volume.errors import PublishRefused, ResourcesShortError, VolumeError
 from elasticjob_agent.keep.volume.manifest import Manifest, write_manifest
 from elasticjob_agent.keep.volume.part_limits import PartLimits
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
@@ -42,10 +42,16 @@ class PublishedBatch:
         self._bytes = sum(manifest.size for part, manifest in self.held.items() if part.step == self.step)
 
     def take(self, source: Path, part: KeptPart) -> bool:
-        """Take what was published as `source`; return whether it is held now. A refused one is deleted."""
+        """Take what was published as `source`; return whether it is held now. A refused one is deleted.
+
+        Raises:
+            ResourcesShortError: this process lacks descriptors or memory.
+        """
         try:
             self.published.check_new(part)
             self._take(source, part)
+        except ResourcesShortError:  # nothing is known of the part, and the next keeper takes or finds it
+            raise
         except VolumeError as error:
             if os.path.lexists(source) or not isinstance(error.__cause__, FileNotFoundError):
                 self._report_refused(source.name, error)
@@ -82,6 +88,8 @@ class PublishedBatch:
         taking.move_published(self.paths, source, part)
         try:
             self.held[part] = taking.inspect_part(self.paths, self.trash, part, self.limits, self._bytes)
+        except ResourcesShortError:
+            raise
         except VolumeError:
             scanning.throw_away_quietly(self.trash, self.paths.part(part))
             raise
