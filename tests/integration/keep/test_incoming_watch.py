@@ -1,5 +1,7 @@
 """The names that a keeper notices in the directory of its round, with the kernel's inotify."""
 
+import itertools
+import os
 import select
 import shutil
 from collections.abc import Iterator
@@ -103,3 +105,19 @@ def test_a_directory_that_is_deleted_is_read_once_and_its_watch_can_still_be_end
     following = IncomingWatch(directories[1], inotify)
     rename_into(directories[1], "step-1")
     assert following.new_names() == ["step-1"]
+
+
+def test_a_script_that_renames_faster_than_events_are_read_keeps_no_reader_busy_for_ever(
+    directories: tuple[Path, Path], inotify: InotifyWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = IncomingWatch(directories[0], inotify)
+    read, numbers = os.read, itertools.count()
+
+    def rename_and_read(fd: int, count: int) -> bytes:
+        number = next(numbers)
+        assert number < 1000, "it reads without an end"
+        rename_into(directories[0], f"step-{number}")
+        return read(fd, count)
+
+    monkeypatch.setattr(os, "read", rename_and_read)
+    assert watch.new_names() is None, "the directory is read"

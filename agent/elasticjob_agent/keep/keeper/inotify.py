@@ -19,6 +19,8 @@ _IN_ONLYDIR = 0x01000000
 _IN_ISDIR = 0x40000000
 _EVENT = struct.Struct("iIII")
 _READ_BYTES = 1 << 16
+_MOST_READS = 64
+"""So many reads at a time: more than a full queue needs. A script may make events faster than they are read."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -69,7 +71,9 @@ class InotifyWatch:
         """Return the new names in their order; None if there were too many, so that the directory must be read."""
         events: list[NameEvent] = []
         has_lost = False
-        while data := self._read():
+        for _ in range(_MOST_READS):
+            if not (data := self._read()):
+                return None if has_lost else events
             for watch, mask, name in _events(data):
                 has_lost |= bool(mask & _IN_Q_OVERFLOW)
                 if watch == self._watch:  # events of the directory before may still be there
@@ -78,7 +82,7 @@ class InotifyWatch:
                         events.append(
                             NameEvent(name, was_moved=bool(mask & _IN_MOVED_TO), is_directory=bool(mask & _IN_ISDIR))
                         )
-        return None if has_lost else events
+        return None
 
     def _read(self) -> bytes:
         try:
