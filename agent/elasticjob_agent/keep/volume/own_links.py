@@ -4,11 +4,11 @@ No script can write a file by such a name. They count only where a part has no m
 question.
 """
 
-import os
+import itertools
+import stat
 from collections import Counter
-from pathlib import Path
 
-from elasticjob_agent.keep.volume.errors import ResourcesShortError, VolumeError, translated
+from elasticjob_agent.keep.volume.entries import stats_below
 from elasticjob_agent.keep.volume.paths import VolumePath
 
 _MOST_ENTRIES = 1_000_000
@@ -29,25 +29,6 @@ class OwnLinks:
         return self._counts[inode]
 
     def _read(self) -> Counter[int]:
-        found: Counter[int] = Counter()
-        pending, left = list(self._directories), _MOST_ENTRIES
-        while pending and left > 0:
-            try:
-                left -= _read_directory(pending.pop(), pending, found)
-            except ResourcesShortError:
-                raise
-            except VolumeError:  # a script may have protected what is being deleted
-                continue
-        return found
-
-
-def _read_directory(path: Path, pending: list[Path], found: Counter[int]) -> int:
-    """Count the files of one directory, and add its directories to `pending`; return how many entries it has."""
-    with translated(f"cannot read {path}"), os.scandir(path) as scan:
-        entries = list(scan)
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                pending.append(Path(entry.path))
-            else:
-                found[entry.stat(follow_symlinks=False).st_ino] += 1
-    return len(entries)
+        entries = itertools.chain.from_iterable(map(stats_below, self._directories))
+        files = (each for each in itertools.islice(entries, _MOST_ENTRIES) if not stat.S_ISDIR(each.st_mode))
+        return Counter(each.st_ino for each in files)

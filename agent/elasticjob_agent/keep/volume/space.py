@@ -1,11 +1,14 @@
 """How much room a volume has: what the file system has left, or a limit of the volume's own."""
 
+import contextlib
+import itertools
 import os
 import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from elasticjob_agent.keep.volume.errors import translated
+from elasticjob_agent.keep.volume.entries import stats_below
+from elasticjob_agent.keep.volume.errors import ResourcesShortError, translated
 from elasticjob_agent.keep.volume.paths import VolumePath
 
 _MOST_ENTRIES = 20_000
@@ -36,19 +39,9 @@ def room_in(paths: VolumePath, size_limit: int | None, *, with_trash: bool = Fal
 
 def used_bytes(paths: Iterable[Path]) -> int:
     """Return the bytes of the files below these directories, as far as they can be read."""
-    used, left, pending = 0, _MOST_ENTRIES, list(paths)
-    while pending and left > 0:
-        try:
-            with os.scandir(pending.pop()) as entries:
-                for entry in entries:
-                    found = entry.stat(follow_symlinks=False)
-                    # A file that is linked twice below these directories counts half at each place.
-                    used += found.st_blocks * 512 // (1 if stat.S_ISDIR(found.st_mode) else max(1, found.st_nlink))
-                    left -= 1
-                    if left <= 0:
-                        break
-                    if stat.S_ISDIR(found.st_mode):
-                        pending.append(Path(entry.path))
-        except OSError:  # it was renamed or deleted meanwhile
-            continue
+    used = 0
+    with contextlib.suppress(ResourcesShortError):
+        for found in itertools.islice(itertools.chain.from_iterable(map(stats_below, paths)), _MOST_ENTRIES):
+            # A file that is linked twice below these directories counts half at each place.
+            used += found.st_blocks * 512 // (1 if stat.S_ISDIR(found.st_mode) else max(1, found.st_nlink))
     return used
