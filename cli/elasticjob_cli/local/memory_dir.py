@@ -1,7 +1,7 @@
 """The folder of a run in memory: the volumes of `spec.keep`. It is in /dev/shm, and is removed with the run.
 
 A run that was killed could not remove it. So each folder is locked by the run that has made it. The next run that needs
-one removes those whose lock is free.
+one removes those of its user whose lock is free.
 """
 
 import fcntl
@@ -64,9 +64,11 @@ def _remove_abandoned(parent: Path) -> None:
         try:
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
-            continue  # it is gone, or another user's
+            continue  # it is gone, or a link
         try:
-            _remove_unlocked(path, fd)
+            # Another user may fill an own one faster than it is deleted.
+            if os.fstat(fd).st_uid == os.geteuid():
+                _remove_unlocked(path, fd)
         finally:
             os.close(fd)
 

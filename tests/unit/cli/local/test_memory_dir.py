@@ -1,5 +1,6 @@
 """The folder of a run in memory: private, removed with the run, or by the next one if the run was killed."""
 
+import os
 import signal
 import stat
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 from elasticjob_cli.errors import RunFolderError
 from elasticjob_cli.local.memory_dir import memory_dir
+from testing.processes import other_user
 
 _HOLDS = """
 import pathlib, sys, time
@@ -54,6 +56,17 @@ def test_what_other_programs_have_there_stays(tmp_path: Path) -> None:
     with memory_dir(tmp_path):
         pass
     assert all(path.exists() for path in [*others, elsewhere])
+
+
+@other_user.needs_root
+def test_a_folder_of_another_user_stays_whatever_is_in_it(tmp_path: Path) -> None:
+    theirs = tmp_path / "elasticjob-run-theirs"
+    (theirs / "part").mkdir(parents=True)
+    theirs.chmod(0o777)
+    os.chown(theirs, 12345, 12345)
+    with memory_dir(tmp_path):
+        pass
+    assert (theirs / "part").exists()
 
 
 def test_a_machine_without_a_place_in_memory_is_named_with_the_cure(tmp_path: Path) -> None:
