@@ -50,6 +50,19 @@ async def test_steps_are_copied_and_fetched(group: KeeperGroup) -> None:
     assert contents(third.kept) == {name: data for files in parts.values() for name, data in files.items()}
 
 
+async def test_a_step_with_different_files_of_one_name_and_size_is_never_committed(group: KeeperGroup) -> None:
+    await group.round(await group.add(0), await group.add(1))
+    for index, node in enumerate(group.members):
+        node.publish(f"step-8.{index}-of-2", {"state.pt": bytes([index]) * 9})
+    await aeventually(
+        lambda: any("different files 'state.pt'" in node.client.progress.degraded for node in group.members),
+        what="a node has found it",
+    )
+    group.publish(9)
+    committed = [await aeventually(lambda node=node: node.committed, what="a commit") for node in group.members]
+    assert committed == [group.step(9)] * 2
+
+
 async def refuses(group: KeeperGroup, stranger: GroupNode) -> None:
     """Check that no part comes to a stranger, nor from it."""
     first = await group.add(0)

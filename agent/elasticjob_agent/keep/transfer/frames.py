@@ -121,7 +121,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """The CRC-32 of each whole file; None if TLS has protected the bytes."""
+    """The CRC-32 of each whole file; an older keeper has None if TLS has protected the bytes."""
 
     crcs: tuple[int | None, ...]
 

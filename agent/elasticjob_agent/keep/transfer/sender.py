@@ -1,8 +1,8 @@
 """The side of a transfer that has the part: it offers the files, and sends what the receiver wants.
 
-A file that is sent whole is read a second time, a piece after it was sent, for its checksum. TLS protects the bytes of
-one connection, so there this is left out. A file that the receiver has begun on another connection always has one: it
-may come from another holder, whose copy may differ.
+A file that is sent whole is read a second time, a piece after it was sent, for its checksum. That is so with TLS, too,
+which protects the bytes of one connection: by the checksums the keepers find files that differ or have changed. A file
+that the receiver has begun on another connection may come from another holder, whose copy may differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -119,7 +119,7 @@ class _PartSender:
     def _send_file(self, number: int, offset: int) -> int | None:
         """Send a file from `offset` on; return its checksum if it was known or is now."""
         size, crc = self._files[number][1], self._known[number]
-        computes = crc is None and not offset and not self._connection.is_encrypted
+        computes = crc is None and not offset
         if computes:
             crc = 0
         while offset < size:

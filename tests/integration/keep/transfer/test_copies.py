@@ -50,8 +50,8 @@ def test_a_copy_can_be_fetched_from_the_peer_that_got_it(node: Start) -> None:
     assert fetcher.files(part) == origin.files(part)
 
 
-def test_a_plain_copy_records_the_checksums_at_both_ends(node: Start) -> None:
-    origin, peer = node(), node()
+def test_a_copy_records_the_checksums_at_both_ends(node: Start, contexts: TlsContexts | None) -> None:
+    origin, peer = node(tls=contexts), node(tls=contexts)
     origin.publish(FILES)
     origin.put(peer.address)
     crcs = [each.volume.open_part(PART.step, PART.index).crcs for each in (origin, peer)]
