@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -213,3 +214,25 @@ def test_a_link_to_a_file_of_equal_size_and_time_is_never_read(keep_dir: Path, n
     with pytest.raises(VolumeError):
         volume.link(part_of(5).step, [0])
     assert volume.holdings() == {}
+
+
+def test_a_link_that_takes_the_place_of_a_file_at_the_last_moment_is_not_restored(
+    keep_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = open_volume(keep_dir)
+    assert take(volume, part_of(5))
+    file = volume.open_part(part_of(5).step, 0).path / "state.pt"
+    link = os.link
+
+    def exchange_and_link(*arguments: Any, **options: Any) -> None:
+        if not file.is_symlink():
+            found = file.stat()
+            file.unlink()
+            file.symlink_to("/" + "x" * (found.st_size - 1))
+            os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns), follow_symlinks=False)
+            assert file.lstat().st_size == found.st_size
+        link(*arguments, **options)
+
+    monkeypatch.setattr(os, "link", exchange_and_link)
+    with pytest.raises(PartChangedError):
+        volume.link(part_of(5).step, [0])

@@ -5,6 +5,7 @@ It is made under another name and renamed when it is complete. Two parts may sha
 
 import contextlib
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -83,7 +84,7 @@ def _link(part: Path, file: ManifestFile, target: Path) -> None:
         except FileNotFoundError as error:
             raise PartChangedError(f"{file.name!r:.120} in {part} is gone") from error
     found = target.lstat()
-    if (found.st_size, found.st_mtime_ns) != (file.size, file.mtime_ns):
+    if not stat.S_ISREG(found.st_mode) or (found.st_size, found.st_mtime_ns) != (file.size, file.mtime_ns):
         with contextlib.suppress(OSError):
             target.unlink()
         raise PartChangedError(f"{file.name!r:.120} in {part} has changed after the part was published")
