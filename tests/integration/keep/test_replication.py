@@ -370,6 +370,17 @@ async def test_a_step_with_different_files_of_one_name_is_never_committed_and_de
             await aeventually(lambda node=node: group.step(8) not in node.client.holdings)
 
 
+async def test_a_node_alone_commits_no_step_with_different_files_of_one_name(keep_dir: Path) -> None:
+    async with keeper_group(keep_dir) as group:
+        node = await group.add(0)
+        await group.round(node)
+        for index in range(2):
+            node.publish(f"step-8.{index}-of-2", {"state.pt": bytes([index]) * 9})
+        await aeventually(lambda: "different files 'state.pt'" in node.client.progress.degraded, what="it is found")
+        group.publish(9)
+        assert await aeventually(lambda: node.committed, what="a commit") == group.step(9)
+
+
 async def test_a_part_with_a_list_longer_than_a_message_is_refused_and_later_steps_are_committed(
     keep_dir: Path,
 ) -> None:

@@ -163,6 +163,25 @@ def test_two_counts_of_parts_and_different_files_of_one_name_are_reported_at_onc
     assert ["different files 'state.pt'" in reports[0], "in 3 and in 2 parts" in reports[1]] == [True, True]
 
 
+@pytest.mark.parametrize("place", [0, 500_000, 999_999], ids=["begin", "middle", "end"])
+def test_different_files_of_one_name_and_size_are_found_without_a_copy_of_them(keep_dir: Path, place: int) -> None:
+    reports: list[str] = []
+    volume = open_volume(keep_dir, reports.append)
+    first, second = bytes(1_000_000), bytearray(1_000_000)
+    second[place] = 1
+    assert take(volume, part_of(5, 0, 2), {"a": b"0", "state.pt": first})
+    assert take(volume, part_of(5, 1, 2), {"b": b"1", "state.pt": bytes(second)})
+    assert ["parts 1 and 0 of step 5 have different files 'state.pt'" in sentence for sentence in reports] == [True]
+    assert set(volume.conflicts.steps) == {part_of(5, 0, 2).step}
+
+
+def test_equal_files_of_one_name_are_no_conflict(keep_dir: Path) -> None:
+    volume = open_volume(keep_dir)
+    for index in range(3):
+        assert take(volume, part_of(5, index, 3), {f"state-{index}": b"%d" % index, ".metadata": b"m" * 1000})
+    assert set(volume.conflicts.steps) == set()
+
+
 def test_leftovers_of_older_rounds_go_and_a_stray_writer_reaches_no_later_round(keep_dir: Path) -> None:
     volume = open_volume(keep_dir)
     old = volume.begin_round(LINEAGE)

@@ -49,6 +49,10 @@ class Conflicts:
             for found in conflicts(parts, held):
                 self._remember(found)
 
+    def note_different(self, part: KeptPart, earlier: KeptPart, name: str) -> None:
+        """Remember that these two parts of one step have different files of this name."""
+        self._remember(_different_files(part, earlier, name))
+
     def note_offer(self, part: KeptPart, files: Collection[tuple[str, int]], held: Mapping[KeptPart, Manifest]) -> None:
         """Remember the conflict of a held part with the names and sizes of the same part of another node."""
         mine = held.get(part)
@@ -99,13 +103,16 @@ def conflicts(parts: Collection[KeptPart], held: Mapping[KeptPart, Manifest]) ->
             "so it is not kept; give all parts of one number the same count",
         )
     if clash := _find_clash(set(parts), {each: held[each] for each in same if each.step == step}):
-        part, earlier, name = clash
-        yield Conflict(
-            (step,),
-            "files",
-            f"parts {part.index} and {earlier.index} of step {step.number} have different files {name!r:.120}, "
-            "so it is not kept; put the rank into the name of the file",
-        )
+        yield _different_files(*clash)
+
+
+def _different_files(part: KeptPart, earlier: KeptPart, name: str) -> Conflict:
+    return Conflict(
+        (part.step,),
+        "files",
+        f"parts {part.index} and {earlier.index} of step {part.step.number} have different files {name!r:.120}, "
+        "so it is not kept; put the rank into the name of the file",
+    )
 
 
 def _find_clash(

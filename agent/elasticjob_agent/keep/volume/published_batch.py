@@ -4,7 +4,7 @@ A part that breaks a rule is refused, deleted and reported; the others are taken
 """
 
 import os
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Collection, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from elasticjob_agent.keep.volume.part_limits import PartLimits
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
 from elasticjob_agent.keep.volume.published import PublishedSteps
 from elasticjob_agent.keep.volume.script_errors import ScriptErrors
+from elasticjob_agent.keep.volume.shared_names import find_different
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import list_files
 from elasticjob_api.kept_steps import KeptStep
@@ -60,6 +61,17 @@ class PublishedBatch:
         self.published.note(part)
         self.script_errors.note_taken(self.step)
         return True
+
+    def end(self, taken: Collection[KeptPart]) -> None:
+        """Remember what was published, and the conflicts of these parts, which were taken.
+
+        Raises:
+            VolumeError: a file whose name another part has cannot be read.
+        """
+        self.published.write(self.report)
+        self.conflicts.note(taken, self.held)
+        if self.step not in self.conflicts.steps and (found := find_different(self.paths, taken, self.held)):
+            self.conflicts.note_different(*found)
 
     def skip(self, source: Path, part: KeptPart) -> None:
         """Throw away what was published as `source`: its step is committed, or too old; report a number that fell."""

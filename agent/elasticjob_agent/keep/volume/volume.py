@@ -197,8 +197,7 @@ class Volume:
             batch = self._batch(step)
             taken = [part for part, name in names if batch.take(incoming / name, part)]
             if taken:
-                batch.published.write(self._report)
-                self.conflicts.note(taken, self._held)
+                batch.end(taken)
         return taken
 
     def skip_step(self, names: Sequence[tuple[KeptPart, str]]) -> None:
