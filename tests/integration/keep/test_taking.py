@@ -175,6 +175,17 @@ def test_different_files_of_one_name_and_size_are_found_without_a_copy_of_them(k
     assert set(volume.conflicts.steps) == {part_of(5, 0, 2).step}
 
 
+def test_the_next_keeper_finds_a_conflict_again_if_the_one_before_has_dropped_nothing(keep_dir: Path) -> None:
+    volume = open_volume(keep_dir)
+    assert take(volume, part_of(5, 0, 2))
+    assert take(volume, part_of(5, 1, 2), {"state.pt": b"another size"})
+    assert take(volume, part_of(6, 0, 2))
+    volume.close()
+    reports: list[str] = []
+    assert set(open_volume(keep_dir, reports.append).conflicts.steps) == {part_of(5, 0, 2).step}
+    assert ["different files 'state.pt'" in sentence for sentence in reports] == [True]
+
+
 def test_equal_files_of_one_name_are_no_conflict(keep_dir: Path) -> None:
     volume = open_volume(keep_dir)
     for index in range(3):

@@ -49,6 +49,11 @@ class Conflicts:
             for found in conflicts(parts, held):
                 self._remember(found)
 
+    def note_found(self, held: Mapping[KeptPart, Manifest]) -> None:
+        """Remember the conflicts of all held parts: the keeper before may have ended before it dropped their steps."""
+        for step in {part.step for part in held}:
+            self.note([part for part in held if part.step == step], held)
+
     def note_different(self, part: KeptPart, earlier: KeptPart, name: str) -> None:
         """Remember that these two parts of one step have different files of this name."""
         self._remember(_different_files(part, earlier, name))

@@ -89,6 +89,7 @@ class Volume:
             self.pins.clear()
             self._held = scanning.scan_held(self._paths, self.trash, self.limits, report)
             self.sums = HeldSums.of(self._held)
+            self.conflicts.note_found(self._held)
             scanning.scan_receipts(self._paths, self.trash, self._held)
         except BaseException:
             self.close()
