@@ -1,8 +1,9 @@
 """Gradient-boosted trees over several processes with XGBoost's own collective: nothing here knows of elasticjob.
 
 Rank 0 runs XGBoost's tracker at MASTER_ADDR and MASTER_PORT, every rank (rank 0 too) joins it and holds a part of the
-rows. Trees are added a few at a time. Rank 0 writes the model to a file after each, and each start continues from
-there. The parts are drawn from the rank, so any number of ranks trains on the same kind of data.
+rows. Trees are added a few at a time. Rank 0 writes the model to a file after each. Each start continues from the
+newest model that any rank has. The parts are drawn from the rank, so any number of ranks trains on the same kind of
+data.
 
 Where ELASTICJOB_KEEP is set, each node also publishes the model there. After a start ELASTICJOB_KEPT then has the
 newest model that survived in memory, with ELASTICJOB_KEPT_STEP trees.
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import xgboost
-from xgboost.collective import CommunicatorContext
+from xgboost.collective import CommunicatorContext, Op, allreduce, broadcast, get_rank, get_world_size
 from xgboost.tracker import RabitTracker
 
 ROWS = 2_000
@@ -40,6 +41,19 @@ def load(path: Path) -> tuple[xgboost.Booster | None, int]:
         model = xgboost.Booster(PARAMETERS, model_file=Path(kept, "model.json"))
         have = model.num_boosted_rounds()
     return model, have
+
+
+def agree(model: xgboost.Booster | None, have: int) -> tuple[xgboost.Booster | None, int]:
+    """Return the model with the most trees of all ranks, and its number of trees.
+
+    A node that has just joined may have no file, and a shared file system may show it an older one.
+    """
+    most = int(allreduce(np.array([have]), Op.MAX)[0])
+    if most == 0:
+        return None, 0
+    first = int(allreduce(np.array([get_rank() if have == most else get_world_size()]), Op.MIN)[0])
+    raw = broadcast(None if model is None else model.save_raw("ubj"), first)
+    return xgboost.Booster(PARAMETERS, model_file=raw), most
 
 
 def save(path: Path, model: xgboost.Booster) -> None:
@@ -65,7 +79,7 @@ def publish(have: int, model: xgboost.Booster) -> None:
 
 def train(options: argparse.Namespace, rank: int) -> None:
     """Train from the last model to the last tree."""
-    model, have = load(options.model)
+    model, have = agree(*load(options.model))
     mine, test = rows(rank + 1), rows(0)
     print(f"rank {rank} goes on from {have} trees", flush=True)
     while have < options.trees:
