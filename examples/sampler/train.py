@@ -4,8 +4,8 @@ The sampler cuts each global batch into micro-batches for the ranks that are the
 all that a checkpoint needs besides parameters and optimizer. Every few steps all ranks write a distributed checkpoint
 (DCP). After a start they continue from the newest one, however many ranks wrote it.
 
-Checkpoints go to `--folder`. In a job that keeps snapshots in memory, each rank publishes its part in `ELASTICJOB_KEEP`
-instead. Then `ELASTICJOB_KEPT` has all parts of the newest one.
+Where ELASTICJOB_KEEP is set, each rank also publishes its part of a checkpoint there, more often than to disk. After a
+start ELASTICJOB_KEPT then has all parts of the newest step that survived in memory, whatever the number of ranks is.
 """
 
 import argparse
@@ -40,7 +40,6 @@ except ImportError:
     from elasticjob_sampler import ElasticBatchSampler  # type: ignore[no-redef]
 
 FEATURES = 8
-KEEP, KEPT = "ELASTICJOB_KEEP", "ELASTICJOB_KEPT"
 OLD_CHECKPOINTS = 2
 
 Observe = Callable[[int, list[int]], None]
@@ -95,6 +94,8 @@ class Training:
     optimizer: torch.optim.Optimizer
     sampler: ElasticBatchSampler
     loader: DataLoader
+    publishes: bool
+    """Whether all nodes keep steps in memory."""
     step: int = 0
     """The number of trained steps."""
 
@@ -105,12 +106,13 @@ class Training:
 
 
 def newest(folder: Path) -> Path | None:
-    """Return the last complete checkpoint. Each node has its own in memory; in a folder rank 0 decides for all."""
-    if KEEP in os.environ or KEPT in os.environ:
-        kept = os.environ.get(KEPT)
-        return Path(kept) if kept else None
+    """Return the newest complete checkpoint, on disk or in memory. Rank 0 decides for all which one is on disk."""
     found = [max(folder.glob("step-*"), default=None)]
     dist.broadcast_object_list(found, src=0)
+    on_disk = 0 if found[0] is None else int(found[0].name.rpartition("-")[2])
+    kept = os.environ.get("ELASTICJOB_KEPT")  # the same step on all ranks, or none
+    if kept and int(os.environ["ELASTICJOB_KEPT_STEP"]) > on_disk:
+        return Path(kept)
     return found[0]
 
 
@@ -128,10 +130,6 @@ def load(training: Training) -> None:
 
 def save(training: Training) -> None:
     """Write a checkpoint with all ranks. It is complete when it has its name, whichever process is killed."""
-    keep = os.environ.get(KEEP)
-    if keep:
-        save_part(training, Path(keep))
-        return
     draft = training.folder / f"draft-{training.step}"
     dcp.save(training.state(), storage_writer=dcp.FileSystemWriter(draft))
     if dist.get_rank() == 0:  # rank 0 finishes the save, so all files are there
@@ -140,18 +138,25 @@ def save(training: Training) -> None:
             shutil.rmtree(old)
 
 
-def save_part(training: Training, keep: Path) -> None:
-    """Write the part of this rank into memory. Without room for it, training continues without this snapshot."""
-    rank, world = dist.get_rank(), dist.get_world_size()
-    draft = keep / f"draft-{training.step}.{rank}"
+def may_publish() -> bool:
+    """Return whether all nodes keep steps in memory: the ranks write a step together."""
+    has = torch.tensor(int("ELASTICJOB_KEEP" in os.environ))
+    dist.all_reduce(has, dist.ReduceOp.MIN)
+    return bool(has)
+
+
+def publish(training: Training) -> None:
+    """Write the part of this rank into memory. Without room for it, training continues without this step."""
+    keep, part = Path(os.environ["ELASTICJOB_KEEP"]), f"{dist.get_rank()}-of-{dist.get_world_size()}"
+    draft = keep / f"draft-{training.step}.{part}"
     try:
         dcp.save(training.state(), storage_writer=dcp.FileSystemWriter(draft, sync_files=False))
-        draft.rename(keep / f"step-{training.step}.{rank}-of-{world}")
+        draft.rename(keep / f"step-{training.step}.{part}")
     except (OSError, dcp.CheckpointException):
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def train_epoch(training: Training, save_every: int, observe: Observe) -> None:
+def train_epoch(training: Training, save_every: int, keep_every: int, observe: Observe) -> None:
     """Train from the present step to the end of its epoch."""
     training.sampler.set_step(training.step)
     samples: list[int] = []
@@ -166,6 +171,8 @@ def train_epoch(training: Training, save_every: int, observe: Observe) -> None:
             training.step += 1
             observe(training.step, samples)
             samples = []
+            if training.publishes and training.step % keep_every == 0:
+                publish(training)
             if training.step % save_every == 0:
                 save(training)
 
@@ -181,11 +188,12 @@ def train(options: argparse.Namespace, observe: Observe) -> None:
     loader = DataLoader(
         data, batch_sampler=sampler, num_workers=options.loaders, persistent_workers=options.loaders > 0
     )
-    training = Training(options.folder, model, torch.optim.AdamW(model.parameters(), lr=0.01), sampler, loader)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    training = Training(options.folder, model, optimizer, sampler, loader, may_publish())
     load(training)
     print(f"rank {rank} of {world} begins at step {training.step}", flush=True)
     while training.step < options.epochs * sampler.steps_per_epoch:
-        train_epoch(training, options.save_every, observe)
+        train_epoch(training, options.save_every, options.keep_every, observe)
     write_result(options.folder, model, data)
     print(f"rank {rank}: done after {training.step} steps", flush=True)
 
@@ -212,7 +220,8 @@ def main(arguments: list[str] | None = None, observe: Observe = lambda _step, _s
     parser.add_argument("--micro-batch", type=int, default=5, help="samples that one rank computes at once, at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--loaders", type=int, default=1, help="processes that load data, for each rank")
-    parser.add_argument("--save-every", type=int, default=5, help="steps between checkpoints")
+    parser.add_argument("--save-every", type=int, default=20, help="steps between checkpoints")
+    parser.add_argument("--keep-every", type=int, default=5, help="steps between two that are kept in memory")
     parser.add_argument("--folder", type=Path, default=Path("checkpoints"))
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)

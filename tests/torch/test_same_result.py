@@ -1,9 +1,11 @@
 """A training goes through other sizes and kills, and its result is that of one process that nothing disturbs."""
 
+import contextlib
 import json
 import os
 import subprocess
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,18 +52,36 @@ class Case:
         return ElasticBatchSampler(SAMPLES, GLOBAL_BATCH).steps_per_epoch
 
 
-def train_plainly(world: int, python: Path, *options: str, **variables: str) -> None:
-    """Run the example to its end in so many processes, without agents."""
+def train_plainly(
+    world: int,
+    python: Path,
+    *options: str,
+    of_rank: Mapping[int, dict[str, str]] | None = None,
+    **variables: str,
+) -> str:
+    """Run the example to its end in so many processes, without agents; return the output of all of them."""
     group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(world)}
     helper = {"PYTHONPATH": os.pathsep.join(str(ROOT / place) for place in PLACES), "GLOO_SOCKET_IFNAME": "lo"}
     environment = {**os.environ, **group, **helper, "OMP_NUM_THREADS": "1", **variables}
     command = [str(python), str(ROOT / PLACES[0] / "train.py"), *options]
-    ranks = [
-        subprocess.Popen(command, env={**environment, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
-        for rank in range(world)
-    ]
-    ends = [rank.communicate(timeout=scaled(120))[1] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0] * world, "\n".join(ends)
+    with contextlib.ExitStack() as stack:
+        ranks = [
+            stack.enter_context(
+                subprocess.Popen(
+                    command,
+                    env={**environment, "RANK": str(rank), **(of_rank or {}).get(rank, {})},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            )
+            for rank in range(world)
+        ]
+        for rank in ranks:
+            stack.callback(rank.kill)
+        output = "\n".join(rank.communicate(timeout=scaled(120))[0] for rank in ranks)
+    assert [rank.returncode for rank in ranks] == [0] * world, output
+    return output
 
 
 def train_alone(case: Case, python: Path, folder: Path) -> dict[str, Any]:
@@ -169,17 +189,53 @@ def test_parts_that_were_kept_in_memory_are_restored_by_another_size(
 ) -> None:
     """The test does what an agent does with published parts: it links the files of all parts into one directory."""
     case = Case(parallel, kills=0, epochs=2)
-    keep, kept, later = (tmp_path / name for name in ("keep", "kept", "later"))
+    keep, kept, later, results = (tmp_path / name for name in ("keep", "kept", "later", "results"))
     for folder in (keep, kept, later):
         folder.mkdir()
-    options = ("--parallel", parallel, *case.options, "--folder", str(tmp_path / "results"))
-    train_plainly(2, torch_python, *options, ELASTICJOB_KEEP=str(keep))
+    options = ("--parallel", parallel, *case.options, "--folder")
+    train_plainly(2, torch_python, *options, str(tmp_path / "first"), ELASTICJOB_KEEP=str(keep))
     parts = sorted(keep.glob("step-20.*"))
     assert [part.name for part in parts] == ["step-20.0-of-2", "step-20.1-of-2"]
     for file in (file for part in parts for file in part.iterdir()):
         os.link(file, kept / file.name)
-    (tmp_path / "results" / "result.json").unlink()
-    train_plainly(3, torch_python, *options, ELASTICJOB_KEEP=str(later), ELASTICJOB_KEPT=str(kept))
+    train_plainly(
+        3,
+        torch_python,
+        *options,
+        str(results),
+        ELASTICJOB_KEEP=str(later),
+        ELASTICJOB_KEPT=str(kept),
+        ELASTICJOB_KEPT_STEP="20",
+    )
     assert sorted(part.name for part in later.glob("*.0-of-3")) == ["step-25.0-of-3", "step-30.0-of-3"]
     alone = train_alone(case, torch_python, tmp_path / "alone")
-    assert largest_difference(read_result(tmp_path / "results"), alone) <= TOLERANCE
+    assert largest_difference(read_result(results), alone) <= TOLERANCE
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("without", [0, 1])
+def test_a_node_that_keeps_no_steps_stops_no_checkpoint_on_disk(
+    without: int, torch_python: Path, tmp_path: Path
+) -> None:
+    """`ELASTICJOB_KEEP` may be unset on one node alone."""
+    case = Case("ddp", kills=0, epochs=1)
+    keep, results = tmp_path / "keep", tmp_path / "results"
+    keep.mkdir()
+    of_rank = {1 - without: {"ELASTICJOB_KEEP": str(keep)}}
+    options = ("--parallel", "ddp", *case.options, "--folder", str(results))
+    train_plainly(2, torch_python, *options, of_rank=of_rank)
+    assert list(keep.iterdir()) == []
+    assert sorted(path.name for path in results.glob("step-*")) == ["step-00000010", "step-00000015"]
+    assert "rank 1 of 2 begins at step 15\n" in train_plainly(2, torch_python, *options, of_rank=of_rank)
+    alone = train_alone(case, torch_python, tmp_path / "alone")
+    assert largest_difference(read_result(results), alone) <= TOLERANCE
+
+
+@pytest.mark.timeout(300)
+def test_a_job_that_lost_its_memory_begins_at_its_checkpoint_on_disk(torch_python: Path, tmp_path: Path) -> None:
+    keep, results = tmp_path / "keep", tmp_path / "results"
+    keep.mkdir()
+    options = ("--parallel", "ddp", *Case("ddp", kills=0, epochs=1).options, "--folder", str(results))
+    train_plainly(1, torch_python, *options, ELASTICJOB_KEEP=str(keep))
+    again = train_plainly(1, torch_python, *options, ELASTICJOB_KEEP=str(tmp_path / "empty"))
+    assert "rank 0 of 1 begins at step 15\n" in again
