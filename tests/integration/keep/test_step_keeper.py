@@ -245,5 +245,21 @@ def test_a_look_for_copies_costs_no_more_where_a_step_has_many_parts(keeper: Ste
     assert costs[1] < 2 * costs[0], f"calls of a look: {costs}"
 
 
+def test_a_commit_is_proof_of_copies_that_this_node_did_not_make(keeper: StepKeeper) -> None:
+    """Every node publishes the whole step. The leader commits it before this node has asked its peer."""
+    place, step = RoundPlace(0, 2, 0, 1, 2), KeptStep(LINEAGE, 7, 1)
+    members = (Member(0, "0000000a"), Member(1, "0000000b"))
+    sender = ReplicaSender(KeeperDialer(_no_credentials), keeper, Throttle(), on_change=lambda: None)
+    directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=place, copies=1))
+    keeper.start()
+    sender.begin(CopyRound(LINEAGE, place, shift=1, copies=1))
+    sender.set_peers(RoundPeers(LINEAGE, members, ("a", "b")))
+    publish(directory, "step-7")
+    keeper.take_published()
+    assert sender.copies_of(step) == 0
+    keeper.learn(SafePoint(LINEAGE, committed=step))
+    assert sender.copies_of(step) == 1
+
+
 def _no_credentials() -> KeeperCredentials:
     raise HandshakeError("no peer is dialed")

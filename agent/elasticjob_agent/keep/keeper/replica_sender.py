@@ -178,12 +178,17 @@ class ReplicaSender:
 
     def copies_of(self, step: KeptStep) -> int | None:
         """Return how many peers have each own part of this step at least; None if no part of it is the node's own."""
-        own = self._steps.own_parts(step)
+        own, point = self._steps.own_parts(step), self._steps.point
         with self._condition:
-            if not own or self._now is None:
+            if not own or (now := self._now) is None:
                 return None
-            copies = Counter(itertools.chain.from_iterable(self._now.done.get(step, {}).values()))
-            return min(copies[index] for index in own)
+            copies = Counter(itertools.chain.from_iterable(now.done.get(step, {}).values()))
+            made = min(copies[index] for index in own)
+            # A step may be committed before this node has asked a peer: each node may have published all of it.
+            is_committed = point is not None and point.lineage == now.round.lineage and point.committed == step
+            if not is_committed or self.degraded or now.peers is None:
+                return made
+            return max(made, len(now.peers.targets(now.round, now.full)))
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
