@@ -147,7 +147,8 @@ PAGES = {
         description=(
             "Show a live view of one job: phase, progress, nodes, ranks, cpu, memory, rounds, the last failure,\n"
             "events. Few nodes are a table, many a map with a letter for each rank. The view ends with the job; q or\n"
-            "Ctrl-C end it earlier. In a pipe it is a line for each event."
+            "Ctrl-C end it earlier. In a pipe it is a line for each event. Of the folder of a run, the present state\n"
+            "is printed once."
         ),
         examples=(
             ("watch digits", ""),
