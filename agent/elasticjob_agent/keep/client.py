@@ -67,6 +67,7 @@ It takes some milliseconds. A keeper that works on a busy machine may need secon
 50 ms, and the next one takes what was published.
 """
 _END_S = 5.0
+_ERASE_S = 60.0  # to delete a hundred GiB takes ten of them, and more on a busy machine
 _HEARD_S = 1.0
 """Seconds after its last message in which a keeper needs not show that it works: a round has many reports."""
 _CHECK_S = 5.0
@@ -228,12 +229,10 @@ class KeeperClient(KeeperConnection):
 
     async def wait_listed(self, within_s: float) -> bool:
         """Return whether the shared directory was listed, when that is so or the time is over."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._listed.wait()
-        except TimeoutError:
-            return False
-        return self.persist.is_listed
+        return self._listed.is_set() and self.persist.is_listed
 
     def list_again(self, number: int) -> None:
         """Let the shared directory be listed; `persist` has this number when that has been done."""
@@ -283,7 +282,7 @@ class KeeperClient(KeeperConnection):
 
     def check(self) -> None:
         """Let a silent keeper show that it does not hang; one that does is killed after ten seconds, and replaced."""
-        if self._loop.time() - self._heard_s > _HEARD_S:
+        if not self._is_closed and self._loop.time() - self._heard_s > _HEARD_S:
             self._notify(StatusRequest())
 
     async def status(self) -> KeeperStatus:
@@ -294,25 +293,26 @@ class KeeperClient(KeeperConnection):
         """End the keeper and reap it; with `erase`, delete the volume first. Bounded; may be called again."""
         if self._restart is not None:
             self._restart.cancel()
-        if erase and not self._is_closed:
+        erase, self._is_closed = erase and not self._is_closed, True
+        if erase:
             await self._erase()
-        self._is_closed = True
         self._stop_listening()
         if self._socket is None:
             return
         self._socket.shutdown(socket.SHUT_WR)
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
                 await self._ended.wait()
-        except TimeoutError:
-            self._kill()
-            await self._ended.wait()
+        self._kill()
+        await self._ended.wait()
 
     async def _erase(self) -> None:
         with contextlib.suppress(KeeperError):
             if self._socket is None:
                 self._connect()
-            await self._answered(self._request(EraseRequest()), _END_S)
+            pending = self._request(EraseRequest())
+            pending.deadline.cancel()  # that of an answer which takes milliseconds
+            await self._answered_while_working(pending, self._loop.time() + _ERASE_S)
 
     # --- what the keeper sends ---------------------------------------------------------------------------------------
 

@@ -305,6 +305,19 @@ async def test_an_orderly_end_leaves_the_volume_or_erases_it(keep_dir: Path) -> 
     assert list_names(keep_dir.parent) == []
 
 
+async def test_a_large_volume_is_erased_as_long_as_that_takes(keep_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else deletes what is left in the memory of a machine."""
+    async with keeper(keep_dir) as client:
+        draft = await client.begin() / "draft"
+        draft.mkdir()
+        for number in range(20_000):
+            (draft / str(number)).touch()
+        monkeypatch.setattr("elasticjob_agent.keep.client._END_S", 0.01)
+        monkeypatch.setattr("elasticjob_agent.keep.keeper_connection.ANSWER_S", 0.02)
+        await client.close(erase=True)
+    assert list_names(keep_dir.parent) == []
+
+
 def remove(file: Path) -> None:
     """Remove a file."""
     file.unlink()
