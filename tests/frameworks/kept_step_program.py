@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+BESIDE = ROOT / "agent" / "elasticjob_agent" / "user_python" / "worker"
+"""The folder of a file that an image has beside the program of examples/sampler."""
 
 
 def digest(value: Any) -> str:
@@ -43,10 +46,18 @@ def show(event: str, step: int, digest_: str) -> None:
     print(f"{event} {step} {digest_}", flush=True)
 
 
+def show_torch(event: str, step: int, model: Any, optimizer: Any) -> None:
+    """Print the line for a model that may be sharded; all ranks call this."""
+    state_dict = importlib.import_module("torch.distributed.checkpoint.state_dict")
+    options = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
+    state = state_dict.get_state_dict(model, optimizer, options=options)
+    if importlib.import_module("torch.distributed").get_rank() == 0:
+        show(event, step, digest(state))
+
+
 def run_torch(example: Any, path: Path, published: int, saved: int) -> None:
     """Train a DDP or FSDP example from its newest step to the later one of these two."""
     torch, dist = example.torch, example.dist
-    state_dict = importlib.import_module("torch.distributed.checkpoint.state_dict")
     dist.init_process_group("gloo")
     is_sharded = example.__file__.endswith("fsdp/train.py")
     if is_sharded:
@@ -63,10 +74,7 @@ def run_torch(example: Any, path: Path, published: int, saved: int) -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
 
     def show_state(event: str, step: int) -> None:
-        options = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
-        state = state_dict.get_state_dict(model, optimizer, options=options)
-        if dist.get_rank() == 0:
-            show(event, step, digest(state))
+        show_torch(event, step, model, optimizer)
 
     first = example.load(path, model, optimizer)
     show_state("loaded", first)
@@ -82,6 +90,33 @@ def run_torch(example: Any, path: Path, published: int, saved: int) -> None:
         if step == saved:
             show_state("saved", step)
             example.save(path, step, model, optimizer)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def run_sampler(example: Any, path: Path, published: int, saved: int) -> None:
+    """Change the sharded parameters from the newest step to the later one of these two."""
+    torch, dist = example.torch, example.dist
+    dist.init_process_group("gloo")
+    path.mkdir(parents=True, exist_ok=True)
+    model = example.network("fsdp", torch.float64)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    training = example.Training(path, model, optimizer, None, None, example.may_publish())
+    example.load(training)
+    show_torch("loaded", training.step, model, optimizer)
+    for step in range(training.step + 1, max(published, saved) + 1):
+        rows = torch.randn(4, example.FEATURES, generator=torch.Generator().manual_seed(step), dtype=torch.float64)
+        optimizer.zero_grad()
+        model(rows).square().mean().backward()
+        optimizer.step()
+        training.step = step
+        if step == published:
+            show_torch("published", step, model, optimizer)
+            if training.publishes:
+                example.publish(training)
+        if step == saved:
+            show_torch("saved", step, model, optimizer)
+            example.save(training)
     dist.barrier()
     dist.destroy_process_group()
 
@@ -130,14 +165,14 @@ def without_room(publish: Callable[..., None]) -> Callable[..., None]:
     return publish_without_room
 
 
-RUNS = {"ddp": run_torch, "fsdp": run_torch, "jax": run_jax, "xgboost": run_xgboost}
+RUNS = {"ddp": run_torch, "fsdp": run_torch, "sampler": run_sampler, "jax": run_jax, "xgboost": run_xgboost}
 
 
 def main() -> None:
     """Import the example as its own command does, from its folder, and run it."""
     name, path, published, saved, room = sys.argv[1:]
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    sys.path[0] = str(EXAMPLES / name)
+    sys.path[0:1] = [str(EXAMPLES / name), str(BESIDE)]
     example: Any = importlib.import_module("train")
     if room == "full":
         example.publish = without_room(example.publish)

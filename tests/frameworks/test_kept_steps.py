@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("kept_step_program.py")
-DISKS = {"ddp": "checkpoint", "fsdp": "folder", "jax": "checkpoint.npz", "xgboost": "model.json"}
+DISKS = {"ddp": "checkpoint", "fsdp": "folder", "sampler": "folder", "jax": "checkpoint.npz", "xgboost": "model.json"}
 NO_STEP = 0
 examples = pytest.mark.parametrize("example", list(DISKS))
 
@@ -155,7 +155,7 @@ async def test_a_step_for_which_there_is_no_room_is_left_out(job: Job) -> None:
     assert job.client.notices == []
 
 
-@pytest.mark.parametrize("example", ["fsdp"])
+@pytest.mark.parametrize("example", ["fsdp", "sampler"])
 async def test_parts_of_a_sharded_step_are_restored_by_any_number_of_ranks(job: Job) -> None:
     one = await job.run(1, publish=2)
     three = await job.run(3, publish=4)
