@@ -243,8 +243,8 @@ class NodeKeep(KeepPort):
         self.on_report()
 
     def _notice_persist(self, update: PersistUpdate) -> None:
-        if self._shared.note_list():
-            self._notify_change()
+        self._shared.note_list()
+        self._notify_change()  # a round that forms needs to know what is on disk
         news = update.error if self.is_waiting else bool(update.error), len(update.steps)
         if news != self._last_persist_news:
             self._last_persist_news = news

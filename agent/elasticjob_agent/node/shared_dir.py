@@ -92,13 +92,11 @@ class SharedDir:
         await self._keeper.wait_listed(_FIRST_LIST_S)
         self.note_list()
 
-    def note_list(self) -> bool:
-        """Take in what the keeper knows of the directory; return whether a list that counts has come."""
+    def note_list(self) -> None:
+        """Take in what the keeper knows of the directory; log the first list that counts."""
         was_listed, self._was_listed = self._was_listed, self._has_listed
-        if was_listed or not self._was_listed:
-            return False
-        log.info("%s is listed: it has %d steps", self._persist.directory, len(self._keeper.persist.steps))
-        return True
+        if self._was_listed and not was_listed:
+            log.info("%s is listed: it has %d steps", self._persist.directory, len(self._keeper.persist.steps))
 
     @property
     def _has_listed(self) -> bool:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from elasticjob_api import constants
-from testing.waiting import eventually
+from elasticjob_api.rendezvous_state import RoundPhase
+from testing.waiting import eventually, scaled
 from tests.integration.keep_jobs.conftest import MakeTraining
 from tests.integration.keep_jobs.training_fleet import TrainingFleet
 
@@ -84,6 +85,31 @@ def test_a_node_that_was_idle_restores_what_the_others_persisted_meanwhile(
     assert fleet.restored(round_ + 1) == {newest}
     fleet.finish()
     assert fleet.await_ends(40)[2] == 0
+
+
+def test_a_step_that_becomes_whole_on_disk_while_a_round_forms_is_restored(
+    training: MakeTraining, shared: Path
+) -> None:
+    # Without a copy, the step in memory is lost with the other node. That one is stopped before, so the round waits.
+    conf = f"keep_alive={scaled(20):g},last_call_timeout=1"
+    fleet = training("1:2", 1, persist_to=shared, persist_every_s=1, copies=0, conf=conf)
+    for _ in range(2):
+        fleet.run_training()
+    round_ = fleet.await_world(2)
+    fleet.train_to(1, round_, 2)
+    assert fleet.await_persisted(1) == 1
+    writer = fleet.writer(1)
+    writer.suspend()
+    fleet.train_to(2, round_, 2)
+    eventually(lambda: [*shared.glob("*/.unfinished/*.2.2/parts/*.json")], within_s=40, what="a part of agent 0")
+    fleet.agents[0].send_signal(signal.SIGSTOP)
+    fleet.kill_worker(round_, 1)
+    fleet.await_ready(1)
+    writer.resume()
+    assert fleet.await_persisted(2) == 2
+    assert fleet.state().phase is RoundPhase.FORMING, "the round has closed before"
+    fleet.kill_agent(0, with_memory=True)
+    assert fleet.restored(fleet.await_world(1)) == {2}
 
 
 def test_when_all_nodes_leave_their_newest_step_is_persisted_and_the_next_run_begins_with_it(

@@ -15,8 +15,8 @@ import psutil
 from elasticjob_api import constants, records
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import KeepReport, NodeSamples
-from elasticjob_api.rendezvous_state import RendezvousState, decode_leader, decode_state
-from elasticjob_api.rendezvous_view import parse_view
+from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase, decode_leader, decode_state
+from elasticjob_api.rendezvous_view import NodeEntry, parse_view
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, KeyValue
 from testing.processes.fleet import Fleet
@@ -161,10 +161,26 @@ class TrainingFleet(Fleet):
         key = Keys(cli_prefix(self.run_id)).leader
         found = eventually(lambda: asyncio.run(_read(self.endpoint, key)), within_s=_WITHIN_S, what="a leader")
         slot = decode_leader(found[0].value).member.slot
-        nodes = asyncio.run(_read(self.endpoint, Keys(cli_prefix(self.run_id)).nodes))
-        view = parse_view(Keys(cli_prefix(self.run_id)), nodes)
-        (pod,) = [node.record.pod for member, node in view.nodes.items() if member.slot == slot]
-        return [agent.pid for agent in self.agents].index(int(pod.rpartition("-")[2]))
+        (number,) = [self._number_of(node) for node in self._nodes() if node.member.slot == slot]
+        return number
+
+    def await_ready(self, agent: int) -> None:
+        """Wait until a round forms, and an agent has reported for it that its workers have stopped."""
+
+        def is_ready() -> bool:
+            state = self.state()
+            rounds = [node.record.ready for node in self._nodes() if self._number_of(node) == agent]
+            return state.phase is RoundPhase.FORMING and rounds == [state.round]
+
+        eventually(is_ready, within_s=_WITHIN_S, what=f"agent {agent} is ready for the round that forms")
+
+    def _nodes(self) -> list[NodeEntry]:
+        keys = Keys(cli_prefix(self.run_id))
+        return [*parse_view(keys, asyncio.run(_read(self.endpoint, keys.nodes))).nodes.values()]
+
+    def _number_of(self, node: NodeEntry) -> int:
+        """Return the number of the agent with this record, whose pod is named after its process."""
+        return [agent.pid for agent in self.agents].index(int(node.record.pod.rpartition("-")[2]))
 
     def state(self) -> RendezvousState:
         """Return the state of the rendezvous."""
@@ -187,6 +203,13 @@ class TrainingFleet(Fleet):
         """Return the keeper of an agent."""
         children = psutil.Process(self.agents[agent].pid).children()
         (found,) = [child for child in children if "elasticjob_agent.keep.keeper" in child.cmdline()]
+        return found
+
+    def writer(self, agent: int) -> psutil.Process:
+        """Return the process that writes the steps of an agent to disk."""
+        (found,) = [
+            child for child in self.keeper(agent).children() if "elasticjob_agent.keep.persist" in child.cmdline()
+        ]
         return found
 
     def kill_agent(self, agent: int, *, with_memory: bool) -> None:

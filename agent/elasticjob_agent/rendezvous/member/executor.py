@@ -166,6 +166,8 @@ class StepExecutor:
 
     async def _report_listed(self, context: StepContext, _step: Step) -> StepResult:
         session, holdings = context.session, self._keep.holdings
+        if holdings is not None and session.sealed == context.state.nonce:
+            holdings = replace(holdings, sealed=session.sealed)  # as `ready` has reported
         result = await self._commit(context, transactions.put_holdings(session.me, holdings))
         if result is StepResult.DONE:
             session.note_reported(holdings)

@@ -252,7 +252,7 @@ class RendezvousMember:
             ready=session.node.ready,
             has_keeper=holdings is not None,
             has_holdings=holdings is not None and bool(holdings.steps),
-            has_listed_since=holdings is not None and bool(holdings.has_listed) and not session.has_reported_list,
+            has_listed_since=session.has_list_news(holdings, state),
             persists=holdings is not None and self._keep.persists,
             has_sealed=state is not None and session.sealed == state.nonce,
             lingers=self._lingers(session, state),

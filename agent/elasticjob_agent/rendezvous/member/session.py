@@ -17,8 +17,9 @@ from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity, VersionedNode
 from elasticjob_api.holdings import HoldingsRecord
+from elasticjob_api.kept_steps import PersistedStep
 from elasticjob_api.records import NodeRecord, SpecRecord
-from elasticjob_api.rendezvous_state import RendezvousState
+from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
 from elasticjob_api.runtime_config import RuntimeConfig, decode_runtime_config
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound, StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd, KeyValue, Lease, Range
@@ -58,6 +59,8 @@ class Session:
     """The nonce of the last state for which the holdings at the end were reported, or that was tried."""
     has_reported_list: bool = False
     """Whether the holdings were written since this node has listed the shared directory, or it has none."""
+    reported_on_disk: tuple[PersistedStep | None, ...] = ()
+    """The steps of the shared directory in the holdings that were written last."""
     leave_tried: bool = False
     """Whether a step failed after a request to leave: the workers stop, whether or not the peers know."""
     failures_reported: int = 0
@@ -86,6 +89,17 @@ class Session:
     def note_reported(self, holdings: HoldingsRecord | None) -> None:
         """Take in the holdings that are in etcd now."""
         self.has_reported_list = holdings is None or holdings.has_listed is not False
+        self.reported_on_disk = _on_disk(holdings)
+
+    def has_list_news(self, holdings: HoldingsRecord | None, state: RendezvousState | None) -> bool:
+        """Return whether the leader has to know a list of the shared directory that is not in etcd yet.
+
+        A round that forms must not miss a step that becomes whole after `ready`: its parts in memory may be lost.
+        """
+        if holdings is None or not holdings.has_listed:
+            return False
+        forms = state is not None and state.phase is RoundPhase.FORMING
+        return not self.has_reported_list or (forms and _on_disk(holdings) != self.reported_on_disk)
 
     def apply_config(self, config: KeyValue | None) -> None:
         """Take in the leader's runtime config, as the watch shows it. Raises RecordError."""
@@ -116,6 +130,10 @@ class Session:
     async def close(self) -> None:
         """Stop renewing the lease, and let it expire."""
         await self.keeper.close()
+
+
+def _on_disk(holdings: HoldingsRecord | None) -> tuple[PersistedStep | None, ...]:
+    return () if holdings is None else (holdings.persisted, *holdings.older)
 
 
 def next_identity(

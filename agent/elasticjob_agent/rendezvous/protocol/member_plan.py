@@ -64,7 +64,10 @@ class MemberState:
     has_holdings: bool = False
     """Whether this node has parts of steps in memory."""
     has_listed_since: bool = False
-    """Whether this node has listed the shared directory since it reported its holdings."""
+    """Whether this node has listed the shared directory since it reported its holdings.
+
+    While a round forms, also whether it knows other steps there than it reported.
+    """
     persists: bool = False
     """Whether this node writes its last steps to a shared directory before it ends."""
     has_sealed: bool = False

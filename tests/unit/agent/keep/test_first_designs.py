@@ -450,6 +450,23 @@ def remove_a_step_though_the_round_is_over(rules: Rules) -> KeepJob:
 
 History = Callable[[Rules], KeepJob]
 
+
+def list_a_step_after_ready(rules: Rules) -> KeepJob:
+    """A node finds the newest persisted step when it is ready for the next round. The others are lost then."""
+    play = Player(2, rules, copies=0)
+    play.act("list_directory", 1)
+    play.train(0, 1)
+    play.commit(0, 1)
+    play.act("persist", 1, 0)
+    play.act("fail_worker", 1)
+    play.act("report_ready", 1)
+    play.act("list_directory", 1)
+    play.act("crash", 0)
+    play.act("expire", 0)
+    play.job.close()
+    return play.job
+
+
 HISTORIES: dict[int, tuple[History, str]] = {
     1: (mix_two_rounds, "G1"),
     2: (drop_before_a_commit, "G4"),
@@ -476,6 +493,7 @@ HISTORIES: dict[int, tuple[History, str]] = {
     24: (remove_a_step_that_is_ahead, "G15"),
     25: (remove_a_newer_step_than_that_of_a_spare_node, "G15"),
     26: (remove_a_step_though_the_round_is_over, "G15"),
+    27: (list_a_step_after_ready, "G11"),
 }
 cases = pytest.mark.parametrize(
     ("number", "history", "broken"),

@@ -129,15 +129,27 @@ class JobRounds(JobBase):
         return {each.step for each in found if all(each in listed for listed in excused)}
 
     def list_directory(self, node: SimNode) -> bool:
-        """List the shared directory, and report the list if the record of the node in the store lacks one."""
+        """List the shared directory, and report the list if the record of the node in the store lacks one.
+
+        While a round forms, a newer list is reported, too. So no other node is lost between list and report.
+        """
         is_news = node.is_alive and node.has_keeper and node.can_list and node.listed != tuple(self.persisted)
         if is_news:
             node.listed = node.found = tuple(self.persisted)
         key = self.store.keys.get(node.member)
-        lacks = key is not None and not key.record.has_listed and node.listed is not None and self._may_write(node)
-        if key is not None and lacks:
+        if key is None or node.listed is None or not self._may_write(node):
+            return is_news
+        reports_news = self.rules.reports_lists_after_ready and self._is_ready(node)
+        lacks = not key.record.has_listed or (reports_news and node.reported != node.listed)
+        if lacks:
             key.record = self._record(node)
         return is_news or lacks
+
+    def _is_ready(self, node: SimNode) -> bool:
+        """Return whether the node knows that a round forms, and is ready for it."""
+        state = node.view
+        is_forming = state is not None and state.phase is RoundPhase.FORMING
+        return is_forming and state is not None and self.store.keys[node.member].ready == state.round
 
     def _is_past_barrier(self, state: RendezvousState) -> bool:
         for member, key in self.store.keys.items():

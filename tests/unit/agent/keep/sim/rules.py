@@ -42,6 +42,8 @@ class Rules:
     found_by_all: Callable[..., PersistedStep | None] = found_by_all
     removes_at_once: bool = False
     """Whether a node removes older steps as soon as it finds a newer one itself."""
+    reports_lists_after_ready: bool = True
+    """Whether a node that is ready for a round reports what it finds in the shared directory until that closes."""
     begins_without_commit: bool = True
     """Whether a keeper forgets at each active state what was committed, so that all of it is copied again."""
     skips_before_superseding: bool = True

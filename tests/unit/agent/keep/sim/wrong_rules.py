@@ -205,5 +205,6 @@ FIRST_DESIGNS = {
     24: Rules(choose_restore=choose_all_steps_as_older),
     25: Rules(choose_restore=choose_the_needed_lineages_first),
     26: Rules(removes_at_once=True),
+    27: Rules(reports_lists_after_ready=False),
 }
 """By the number of the first design. Number 13 is about records: it has a test of its own."""
