@@ -68,6 +68,13 @@ def test_a_resumed_file_is_checked_from_its_begin(keep_dir: Path) -> None:
     assert receipt.bad == (0,)
 
 
+def test_a_received_part_is_compared_with_an_own_one_that_has_no_checksums_yet(keep_dir: Path) -> None:
+    volume = open_volume(keep_dir)
+    assert take(volume, part_of(5, 1, 2), {"state.pt": b"own"})
+    assert receive(volume, part_of(5, 0, 2), {"state.pt": b"oth"})
+    assert set(volume.conflicts.steps) == {part_of(5, 0, 2).step}
+
+
 def test_an_incomplete_part_is_not_held_even_without_checksums(keep_dir: Path) -> None:
     volume = open_volume(keep_dir)
     receipt = offer(volume, part_of(5), LONG)

@@ -16,7 +16,7 @@ from elasticjob_agent.keep.volume.part_limits import PartLimits
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
 from elasticjob_agent.keep.volume.published import PublishedSteps
 from elasticjob_agent.keep.volume.script_errors import ScriptErrors
-from elasticjob_agent.keep.volume.shared_names import find_different
+from elasticjob_agent.keep.volume.shared_names import note_conflicts
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import list_files
 from elasticjob_api.kept_steps import KeptStep
@@ -69,9 +69,7 @@ class PublishedBatch:
             VolumeError: a file whose name another part has cannot be read.
         """
         self.published.write(self.report)
-        self.conflicts.note(taken, self.held)
-        if self.step not in self.conflicts.steps and (found := find_different(self.paths, taken, self.held)):
-            self.conflicts.note_different(*found)
+        note_conflicts(self.conflicts, self.paths, taken, self.held)
 
     def skip(self, source: Path, part: KeptPart) -> None:
         """Throw away what was published as `source`: its step is committed, or too old; report a number that fell."""

@@ -1,7 +1,8 @@
 """Files of one name and size in two parts of a node, whose checksums are not known: a few pieces are compared.
 
 Where no part is copied, as in a job of one node, a file gets no checksum. Then such files would first be compared when
-their step is restored. To read them as a whole could take the keeper seconds.
+their step is restored. Where parts are copied, the step could be committed before the own files have checksums. To read
+them as a whole could take the keeper seconds.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from elasticjob_agent.keep.volume.collisions import Conflicts
 from elasticjob_agent.keep.volume.errors import PartChangedError, translated
 from elasticjob_agent.keep.volume.manifest import Manifest, ManifestFile
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
@@ -18,6 +20,20 @@ from elasticjob_agent.keep.volume.trees import open_file
 _PIECE_BYTES = 1 << 16
 _MOST_NAMES = 64
 """So many names are compared each time. A script that makes this error makes it with the first ones, too."""
+
+
+def note_conflicts(
+    found: Conflicts, paths: VolumePath, parts: Collection[KeptPart], held: Mapping[KeptPart, Manifest]
+) -> None:
+    """Remember in `found` the conflicts of these held parts, of one step, with others.
+
+    Raises:
+        VolumeError: a file whose name another part has cannot be read.
+    """
+    found.note(parts, held)
+    step = next(iter(parts)).step
+    if step not in found.steps and (different := find_different(paths, parts, held)):
+        found.note_different(*different)
 
 
 def find_different(

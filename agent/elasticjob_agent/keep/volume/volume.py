@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from elasticjob_agent.keep.volume import collisions, linking, root_dir, scanning, space
+from elasticjob_agent.keep.volume import collisions, linking, root_dir, scanning, shared_names, space
 from elasticjob_agent.keep.volume.errors import (
     PartChangedError,
     PartExists,
@@ -270,7 +270,7 @@ class Volume:
             receipt.path.rename(path)
             self._held[part] = manifest.with_crcs([known[file.name] for file in manifest.files])
             write_manifest(self._paths.manifest(part), self._held[part], self.trash)
-            self.conflicts.note([part], self._held)
+            shared_names.note_conflicts(self.conflicts, self._paths, [part], self._held)
 
     def partial_parts(self) -> set[KeptPart]:
         """Return the parts of which something has arrived; raise VolumeError."""
