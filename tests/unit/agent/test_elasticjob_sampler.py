@@ -2,11 +2,13 @@
 
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -242,6 +244,36 @@ def test_rank_and_world_come_from_the_environment(monkeypatch: pytest.MonkeyPatc
 def test_a_size_that_cannot_be_is_refused(arguments: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         ElasticBatchSampler(**{"num_samples": 8, "global_batch_size": 4, **arguments})
+
+
+@pytest.mark.parametrize("kind", [bool, np.int8, np.int64, np.uint64, np.array])
+def test_whole_numbers_of_any_type_give_the_same_samples(kind: Callable[[int], Any]) -> None:
+    made = ElasticBatchSampler(kind(1), kind(1), kind(1), num_replicas=kind(1), rank=kind(0))
+    assert list(made) == [[0]]
+    large = int if kind is bool else kind
+    sampler = ElasticBatchSampler(large(40), large(7), large(3), num_replicas=large(2), rank=kind(1))
+    plain = ElasticBatchSampler(40, 7, 3, num_replicas=2, rank=1)
+    for step in (0, 1):
+        sampler.set_step(kind(step))
+        plain.set_step(step)
+        assert (list(sampler), len(sampler)) == (list(plain), len(plain))
+    sampler.set_epoch(kind(1))
+    plain.set_epoch(1)
+    assert list(sampler) == list(plain)
+    order = Permutation(large(40), epoch=kind(1))
+    assert [order[kind(place)] for place in (0, 1)] == list(Permutation(40, epoch=1))[:2]
+
+
+@pytest.mark.parametrize("value", [1.0, 0.5, "1", None])
+def test_a_number_that_is_no_whole_number_is_refused_by_its_name(value: Any) -> None:
+    sampler = ElasticBatchSampler(8, 4)
+    with pytest.raises(TypeError, match="num_samples is"):
+        ElasticBatchSampler(value, 4)
+    with pytest.raises(TypeError, match="step is"):
+        sampler.set_step(value)
+    with pytest.raises(TypeError, match="epoch is"):
+        sampler.set_epoch(value)
+    assert (sampler.epoch, sampler.position) == (0, 0)
 
 
 def test_a_negative_step_is_refused() -> None:

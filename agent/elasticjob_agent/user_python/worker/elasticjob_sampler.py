@@ -19,9 +19,10 @@ nothing but the number of trained steps is kept with a checkpoint, and the next 
 
 import hashlib
 import math
+import operator
 import os
 import struct
-from typing import Iterable, Iterator, List, NamedTuple, Optional, Tuple, TypeVar, Union
+from typing import Iterable, Iterator, List, NamedTuple, Optional, SupportsIndex, Tuple, TypeVar, Union
 
 T = TypeVar("T")
 
@@ -48,6 +49,7 @@ class Permutation:
     """
 
     def __init__(self, size: int, seed: int = 0, epoch: int = 0) -> None:
+        size, epoch = _whole("size", size), _whole("epoch", epoch)
         self._size = size
         self._rows = math.isqrt(max(size - 1, 0)) + 1
         self._columns = -(-size // self._rows)
@@ -63,6 +65,7 @@ class Permutation:
 
     def __getitem__(self, place: int) -> int:
         """Return the number at this place. Raises IndexError beyond the last one."""
+        place = _whole("place", place)
         if not 0 <= place < self._size:
             raise IndexError(f"place {place} of {self._size}")
         place = self._permute(place)
@@ -94,6 +97,7 @@ class ElasticBatchSampler:
         drop_last: whether the samples after the last full global batch are left out; else the last one is smaller.
 
     Raises:
+        TypeError: a size or the rank is no whole number.
         ValueError: a size is below 1, the rank does not exist, or an epoch has no global batch.
     """
 
@@ -109,18 +113,21 @@ class ElasticBatchSampler:
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        self.num_samples = num_samples
-        self.global_batch_size = global_batch_size
-        self.micro_batch_size = global_batch_size if micro_batch_size is None else micro_batch_size
-        self.num_replicas = int(os.environ.get("WORLD_SIZE", "1")) if num_replicas is None else num_replicas
-        self.rank = int(os.environ.get("RANK", "0")) if rank is None else rank
+        micro_batch_size = global_batch_size if micro_batch_size is None else micro_batch_size
+        num_replicas = int(os.environ.get("WORLD_SIZE", "1")) if num_replicas is None else num_replicas
+        rank = int(os.environ.get("RANK", "0")) if rank is None else rank
+        self.num_samples = _whole("num_samples", num_samples)
+        self.global_batch_size = _whole("global_batch_size", global_batch_size)
+        self.micro_batch_size = _whole("micro_batch_size", micro_batch_size)
+        self.num_replicas = _whole("num_replicas", num_replicas)
+        self.rank = _whole("rank", rank)
         self.shuffle = shuffle
         self.seed = seed
         self.drop_last = drop_last
         self.epoch = 0
         self.position = 0
         self._validate()
-        whole, rest = divmod(num_samples, global_batch_size)
+        whole, rest = divmod(self.num_samples, self.global_batch_size)
         self.steps_per_epoch = whole if drop_last or not rest else whole + 1
         if not self.steps_per_epoch:
             raise ValueError(f"{num_samples} samples make no global batch of {global_batch_size}")
@@ -129,14 +136,21 @@ class ElasticBatchSampler:
         """Begin after so many steps of the training: the epoch and the position in it follow from their number.
 
         Raises:
-            ValueError: the number is negative.
+            TypeError: it is no whole number.
+            ValueError: it is negative.
         """
+        step = _whole("step", step)
         if step < 0:
             raise ValueError(f"step {step}: no step is below 0")
         self.epoch, self.position = divmod(step, self.steps_per_epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin this epoch, as in torch's DistributedSampler; the position remains if it is the present epoch."""
+        """Begin this epoch, as in torch's DistributedSampler; the position remains if it is the present epoch.
+
+        Raises:
+            TypeError: it is no whole number.
+        """
+        epoch = _whole("epoch", epoch)
         if epoch != self.epoch:
             self.epoch, self.position = epoch, 0
 
@@ -208,6 +222,15 @@ class ElasticBatchSampler:
                 raise ValueError(f"{name} is {getattr(self, name)}; the least is 1")
         if not 0 <= self.rank < self.num_replicas:
             raise ValueError(f"rank {self.rank} of {self.num_replicas} does not exist")
+
+
+def _whole(name: str, value: SupportsIndex) -> int:
+    """Return this number as an `int`; raise TypeError if it is no whole number."""
+    # Integers of NumPy overflow. The order follows from the text of the epoch, and that of True or 1.0 is not "1".
+    try:
+        return int(operator.index(value))
+    except TypeError:
+        raise TypeError(f"{name} is {value!r:.80}; pass a whole number, an int") from None
 
 
 def _part(count: int, parts: int, part: int) -> Tuple[int, int]:
