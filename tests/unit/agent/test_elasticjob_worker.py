@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,24 @@ async def test_a_report_too_long_for_one_piece_is_not_sent(fifo: ProgressFifo) -
     metrics: dict[str, Any] = {f"metric{n}": "x" * 100 for n in range(100)}
     assert worker.report(step=1, **metrics) is False
     assert fifo.messages == 0
+
+
+FORK = """
+import os, signal
+import elasticjob_worker as worker
+with worker._state.lock:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        worker.heartbeat()
+        os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_process_that_is_forked_while_a_thread_reports_does_not_hang() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK], cwd=FILE.parent, capture_output=True, text=True, check=True)
+    assert done.stdout == "0\n"
 
 
 STOP = """

@@ -37,6 +37,11 @@ class _State:
         self.path = ""
         self.fd = -1
         self.stop_at_s = None  # type: Optional[float]
+        os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        # The thread that held it is not in this process, so it would never be released.
+        self.lock = threading.Lock()
 
     def fifo(self) -> int:
         """Return the FIFO's descriptor, opened once; -1 if no agent reads it."""
