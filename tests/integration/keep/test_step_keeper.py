@@ -227,14 +227,19 @@ def test_a_step_that_is_taken_lets_each_directory_be_read_about_once(keep_dir: P
     assert reads / 3 < 2 * directories
 
 
-def test_a_look_for_copies_costs_no_more_where_a_step_has_many_parts(keeper: StepKeeper) -> None:
-    place = RoundPlace(0, 2, 0, 1, 2)
-    members = (Member(0, "0000000a"), Member(1, "0000000b"))
+def begin_copies(keeper: StepKeeper) -> tuple[ReplicaSender, Path]:
+    """Begin a round of two nodes with one copy; return the sender of this node, and where its script publishes."""
+    place, members = RoundPlace(0, 2, 0, 1, 2), (Member(0, "0000000a"), Member(1, "0000000b"))
     sender = ReplicaSender(KeeperDialer(_no_credentials), keeper, Throttle(), on_change=lambda: None)
     directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=place, copies=1))
     keeper.start()
     sender.begin(CopyRound(LINEAGE, place, shift=1, copies=1))
     sender.set_peers(RoundPeers(LINEAGE, members, ("a", "b")))
+    return sender, directory
+
+
+def test_a_look_for_copies_costs_no_more_where_a_step_has_many_parts(keeper: StepKeeper) -> None:
+    sender, directory = begin_copies(keeper)
     costs = []
     for first, end in ((0, 50), (50, 400)):
         for index in range(first, end):
@@ -247,13 +252,8 @@ def test_a_look_for_copies_costs_no_more_where_a_step_has_many_parts(keeper: Ste
 
 def test_a_commit_is_proof_of_copies_that_this_node_did_not_make(keeper: StepKeeper) -> None:
     """Every node publishes the whole step. The leader commits it before this node has asked its peer."""
-    place, step = RoundPlace(0, 2, 0, 1, 2), KeptStep(LINEAGE, 7, 1)
-    members = (Member(0, "0000000a"), Member(1, "0000000b"))
-    sender = ReplicaSender(KeeperDialer(_no_credentials), keeper, Throttle(), on_change=lambda: None)
-    directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=place, copies=1))
-    keeper.start()
-    sender.begin(CopyRound(LINEAGE, place, shift=1, copies=1))
-    sender.set_peers(RoundPeers(LINEAGE, members, ("a", "b")))
+    step = KeptStep(LINEAGE, 7, 1)
+    sender, directory = begin_copies(keeper)
     publish(directory, "step-7")
     keeper.take_published()
     assert sender.copies_of(step) == 0

@@ -32,11 +32,11 @@ def note_conflicts(
     """
     found.note(parts, held)
     step = next(iter(parts)).step
-    if step not in found.steps and (different := find_different(paths, parts, held)):
+    if step not in found.steps and (different := _find_different(paths, parts, held)):
         found.note_different(*different)
 
 
-def find_different(
+def _find_different(
     paths: VolumePath, parts: Collection[KeptPart], held: Mapping[KeptPart, Manifest]
 ) -> tuple[KeptPart, KeptPart, str] | None:
     """Return one of these parts, another held one of their step, and the name of a file in which pieces differ.
