@@ -167,8 +167,9 @@ KEEP_COPIES = 1
 """Default of `keep.copies`."""
 MOST_KEEP_COPIES = 3
 KEEP_BANDWIDTH_BYTES = 256 << 20
-KEEP_BANDWIDTH = f"{KEEP_BANDWIDTH_BYTES >> 20}Mi"
-"""Default of `keep.bandwidth`, bytes a second."""
+"""Default of `keep.bandwidth` without TLS, bytes a second."""
+KEEP_TLS_BANDWIDTH_BYTES = 128 << 20
+"""The same with TLS: encryption takes the processor from the training."""
 KEEP_RESTORE_TIMEOUT_S = 120.0
 """Default of `keep.restoreTimeoutSeconds`."""
 KEEP_PERSIST_EVERY_S = 600.0

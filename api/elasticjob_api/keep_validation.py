@@ -24,7 +24,7 @@ def keep_errors(keep: Keep) -> Iterator[FieldError]:
         yield FieldError(f"{path}.sizeLimit", f"is {keep.size_limit!r}; it must be a quantity above 0, as 8Gi")
     if not 0 <= keep.copies <= constants.MOST_KEEP_COPIES:
         yield FieldError(f"{path}.copies", f"is {keep.copies}; it must be from 0 to {constants.MOST_KEEP_COPIES}")
-    if (rate := _quantity(keep.bandwidth)) is None or rate < 0:
+    if keep.bandwidth is not None and ((rate := _quantity(keep.bandwidth)) is None or rate < 0):
         why = f"is {keep.bandwidth!r}; it must be a quantity of bytes a second, as 256Mi, or 0 for no limit"
         yield FieldError(f"{path}.bandwidth", why)
     if not 1 <= keep.restore_timeout_s <= _MAX_RESTORE_TIMEOUT_S:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 from elasticjob_api.constants import (
     JOIN_TIMEOUT_S,
     KEEP_ALIVE_S,
-    KEEP_BANDWIDTH,
     KEEP_COPIES,
     KEEP_RESTORE_TIMEOUT_S,
     WarmStart,
@@ -155,8 +154,8 @@ class Keep:
     """Size of the volume; it counts against the memory limit of the trainer container."""
     copies: int = KEEP_COPIES
     """Other nodes that get each part of a step: so many may be lost at once."""
-    bandwidth: int | str = KEEP_BANDWIDTH
-    """Bytes a second for copies while workers run; 0: unlimited."""
+    bandwidth: int | str | None = None
+    """Bytes a second for copies while workers run; 0: unlimited; unset: 256Mi, with TLS 128Mi."""
     restore_timeout_s: float = KEEP_RESTORE_TIMEOUT_S
     """Time to fetch a step after a loss; then an older step is chosen."""
     persist_to: str | None = None

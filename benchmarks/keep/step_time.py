@@ -21,14 +21,13 @@ from benchmarks.keep.keepers import MIB, TimedGroup, draft_of, time_until, timed
 from benchmarks.report import results
 from benchmarks.report.results import OURS, Report, Series
 from elasticjob_api import constants
-from elasticjob_api.quantity import bytes_of
 
 GROUP = "keep"
 ALONE = "a step alone"
 _SLOWDOWN_TARGET = 1.10
 _LEAST_STEPS, _FIRST_STEPS = 40, 3
 _MATRIX = 700
-_DEFAULT = bytes_of(constants.KEEP_BANDWIDTH)
+_DEFAULT = constants.KEEP_BANDWIDTH_BYTES
 _RATES = (_DEFAULT // 4, _DEFAULT // 2, _DEFAULT)
 _SETTLE_S = 0.5
 _PIPE = asyncio.subprocess.PIPE

@@ -39,7 +39,7 @@ def from_command_line(
 ) -> NodeSettings:
     """Return the settings of an agent without an operator; `targets` are the addresses of etcd."""
     conf = rdzv_conf.parse_conf(namespace.rdzv_conf)
-    keep = parse_keep(namespace, environment)
+    keep = parse_keep(namespace, environment, tls=tls_files(conf.cert, conf.key, conf.ca_cert))
     spec = _spec(namespace, environment, conf, static=_is_static(backend))
     spec = replace(spec, keep_copies=None if keep is None else keep.copies)
     run_id = _run_id(namespace, backend)
@@ -60,7 +60,7 @@ def from_command_line(
         virtual_local_rank=namespace.virtual_local_rank,
         is_warm_start=values.parse_warm_start(namespace.warm_start, environment) is WarmStart.AUTO,
         cpus=parse_binding(namespace.numa_binding, identity.nproc, environment),
-        keep=keep if keep is None else replace(keep, tls=tls_files(conf.cert, conf.key, conf.ca_cert)),
+        keep=keep,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from elasticjob_agent.errors import UsageError
 from elasticjob_agent.node.keep_settings import KeepSettings, PersistSettings, TlsFiles
 from elasticjob_api import constants
+from elasticjob_api.keep_bandwidth import default_bandwidth
 
 _VARIABLES = {
     "keep_dir": constants.ENV_KEEP_DIR,
@@ -25,8 +26,10 @@ _UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 _MOST_DIGITS = 18
 
 
-def parse_keep(namespace: argparse.Namespace, environment: Mapping[str, str]) -> KeepSettings | None:
-    """Return the settings; None if no directory is given.
+def parse_keep(
+    namespace: argparse.Namespace, environment: Mapping[str, str], *, tls: TlsFiles | None = None
+) -> KeepSettings | None:
+    """Return the settings; None if no directory is given. `tls` has the files of this node's keeper, if it has any.
 
     Raises:
         UsageError: a value is invalid, or an option has no meaning without a directory.
@@ -42,9 +45,10 @@ def parse_keep(namespace: argparse.Namespace, environment: Mapping[str, str]) ->
         directory=directory,
         size_limit=_bytes("keep-size", given["keep_size"], least=1) if given["keep_size"] else None,
         copies=_copies(given["keep_copies"]),
-        bandwidth=_bytes("keep-bandwidth", given["keep_bandwidth"] or constants.KEEP_BANDWIDTH),
+        bandwidth=_bandwidth(given["keep_bandwidth"], has_tls=tls is not None),
         restore_timeout_s=_seconds("keep-restore-timeout", given["keep_restore_timeout"])
         or constants.KEEP_RESTORE_TIMEOUT_S,
+        tls=tls,
         persist=_persist(
             namespace,
             given,
@@ -102,6 +106,10 @@ def _persist_keep(text: str | None) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
         raise UsageError(f"--keep-persist-keep {text:.40}: it must be a whole number from 1 to {most}")
     return int(text)
+
+
+def _bandwidth(text: str | None, *, has_tls: bool) -> int:
+    return _bytes("keep-bandwidth", text) if text else default_bandwidth(has_tls=has_tls)
 
 
 def _bytes(option: str, text: str, *, least: int = 0) -> int:

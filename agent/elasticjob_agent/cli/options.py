@@ -152,7 +152,7 @@ OPTIONS: tuple[Option, ...] = (
         name="keep-bandwidth",
         group=KEEP,
         from_environment=False,
-        help="bytes a second for copies while workers run, 0 for no limit [256Mi]",
+        help="bytes a second for copies while workers run, 0 for no limit [256Mi, with TLS 128Mi]",
     ),
     Option(
         name="keep-restore-timeout",

@@ -72,12 +72,11 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
 
 def _keep(namespace: argparse.Namespace, environment: Mapping[str, str], endpoint: Endpoint) -> KeepSettings | None:
     """Return the settings of Keep, whose directory is a volume of this pod alone; None if Keep is off."""
-    keep = parse_keep(namespace, environment)
+    keep = parse_keep(namespace, environment, tls=tls_files(endpoint.cert, endpoint.key, endpoint.ca_cert))
     if keep is None:
         return None
-    tls = tls_files(endpoint.cert, endpoint.key, endpoint.ca_cert)
     linger_s = pod_linger_s(keep.size_limit, persists=keep.persist is not None)
-    return replace(keep, is_shared=False, tls=tls, linger_s=linger_s)
+    return replace(keep, is_shared=False, linger_s=linger_s)
 
 
 def _join_timeout_s(environment: Mapping[str, str]) -> float:

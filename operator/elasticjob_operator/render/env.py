@@ -7,6 +7,7 @@ from elasticjob_api import constants
 from elasticjob_api.bootstrap import Bootstrap, encode_bootstrap
 from elasticjob_api.constants import WarmStart
 from elasticjob_api.job import ElasticJob, nproc_per_node
+from elasticjob_api.keep_bandwidth import default_bandwidth
 from elasticjob_api.keys import job_prefix
 from elasticjob_api.quantity import bytes_of
 from elasticjob_api.spec import Keep
@@ -67,7 +68,7 @@ def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings
     if wanted is not None or settings.warm_start is not WarmStart.OFF:
         values[constants.ENV_WARM_START] = (wanted or settings.warm_start).value
     if job.spec.keep is not None:
-        values |= _keep(job.spec.keep)
+        values |= _keep(job.spec.keep, has_tls=settings.etcd_tls)
     if settings.etcd_tls:
         values[constants.ENV_ETCD_TLS] = pod_constants.CREDENTIALS_DIR
     if job.spec.agent.interface:
@@ -80,12 +81,13 @@ def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings
     return values
 
 
-def _keep(keep: Keep) -> dict[str, str]:
+def _keep(keep: Keep, *, has_tls: bool) -> dict[str, str]:
+    bandwidth = default_bandwidth(has_tls=has_tls) if keep.bandwidth is None else bytes_of(keep.bandwidth)
     return {
         constants.ENV_KEEP_DIR: pod_constants.KEEP_DIR,
         constants.ENV_KEEP_SIZE_LIMIT: str(bytes_of(keep.size_limit)),
         constants.ENV_KEEP_COPIES: str(keep.copies),
-        constants.ENV_KEEP_BANDWIDTH: str(bytes_of(keep.bandwidth)),
+        constants.ENV_KEEP_BANDWIDTH: str(bandwidth),
         constants.ENV_KEEP_RESTORE_TIMEOUT: f"{keep.restore_timeout_s:.12g}",
         **_persist(keep),
     }

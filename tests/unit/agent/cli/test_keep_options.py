@@ -7,7 +7,7 @@ import pytest
 from elasticjob_agent.cli.keep_options import parse_keep
 from elasticjob_agent.cli.options import build_parser
 from elasticjob_agent.errors import UsageError
-from elasticjob_agent.node.keep_settings import KeepSettings, PersistSettings
+from elasticjob_agent.node.keep_settings import KeepSettings, PersistSettings, TlsFiles
 from elasticjob_api import constants
 
 
@@ -23,6 +23,14 @@ def test_a_directory_alone_has_the_defaults() -> None:
     keep = KeepSettings(directory=Path("/dev/shm"), copies=1, bandwidth=256 << 20, restore_timeout_s=120.0)
     assert keep_of("--keep-dir", "/dev/shm") == keep
     assert keep.size_limit is None
+
+
+@pytest.mark.parametrize(("words", "rate"), [((), 128 << 20), (("--keep-bandwidth", "256Mi"), 256 << 20)])
+def test_copies_that_are_encrypted_have_a_default_rate_of_their_own(words: tuple[str, ...], rate: int) -> None:
+    files = TlsFiles(certificate="tls.crt", key="tls.key", authority="ca.crt")
+    options = build_parser({}).parse_args(["--keep-dir", "/dev/shm", *words, "train.py"])
+    keep = parse_keep(options, {}, tls=files)
+    assert keep == KeepSettings(directory=Path("/dev/shm"), bandwidth=rate, tls=files)
 
 
 def test_every_option_has_its_meaning() -> None:

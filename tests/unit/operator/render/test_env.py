@@ -136,6 +136,18 @@ def test_the_agent_of_a_job_that_keeps_steps_has_its_limits_in_bytes(
 
 
 @pytest.mark.parametrize(
+    ("has_tls", "bandwidth", "value"),
+    [(False, None, "268435456"), (True, None, "134217728"), (True, "256Mi", "268435456"), (True, 0, "0")],
+)
+def test_copies_that_are_encrypted_have_a_default_rate_of_their_own(
+    bandwidth: int | str | None, value: str, *, has_tls: bool
+) -> None:
+    of, settings = job(keep=Keep(size_limit="1Gi", bandwidth=bandwidth)), replace(SETTINGS, etcd_tls=has_tls)
+    found = {env["name"]: env.get("value") for env in agent_env(of, {}, slot=0, settings=settings)}
+    assert found["ELASTICJOB_KEEP_BANDWIDTH"] == value
+
+
+@pytest.mark.parametrize(
     ("fields", "values"),
     [
         ({}, ("/ckpt/steps", "600", "2", "1")),
