@@ -73,9 +73,13 @@ class ResizedJob:
         self.kills += 1
         self._await_world()
 
+    def train_past_checkpoint(self, save_every: int) -> None:
+        """Let this round train some steps, one of which it saves: so the result has steps of this world."""
+        self._advance(save_every + self.randomness.randint(1, MOST_STEPS))
+
     def lose_node(self, save_every: int) -> None:
         """Kill an agent and all processes below it, after a checkpoint in this round; wait until the others train."""
-        self._advance(save_every + self.randomness.randint(1, MOST_STEPS))
+        self.train_past_checkpoint(save_every)
         node = psutil.Process(self.randomness.choice(self._running()).pid)
         for process in (node, *node.children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -114,6 +114,7 @@ def disturb(job: ResizedJob, kills: int) -> None:
         job.lose_node(SAVE_EVERY)
         for _ in range(of_workers):
             job.kill_worker()
+    job.train_past_checkpoint(SAVE_EVERY)
     job.start_nodes(2)
     for _ in range(kills - job.kills):
         job.kill_worker()
