@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from elasticjob_agent.keep.keeper.messages import BeginRequest
 from elasticjob_agent.keep.volume.errors import VolumeFullError
 from elasticjob_agent.keep.volume.volume import Volume
 from testing.waiting import aeventually
-from tests.integration.keep.keepers import WatchedClient, keeper, wait_until_taken
+from tests.integration.keep.keepers import RUN, WatchedClient, keeper, wait_until_taken
 from tests.integration.keep.namespaces import run_in_small_tmpfs
 from tests.integration.keep.parts import LINEAGE, contents, offer, part_of, publish, receive, take, write_files
 
@@ -180,6 +181,19 @@ async def test_a_step_without_room_is_shown_with_field_cause_and_cure_until_one_
         await client.drop((part_of(1).step,))
         publish(incoming, "step-3", {"state": b"x" * MIB})
         await aeventually(lambda: not client.progress.degraded, what="the trouble ends")
+
+
+async def test_a_step_that_was_taken_before_the_keeper_knows_of_the_start_shows_that_the_next_has_no_room(
+    keep_dir: Path,
+) -> None:
+    async with keeper(keep_dir, size_limit=8 * MIB) as client:
+        incoming = await client.begin_round(BeginRequest(RUN, LINEAGE))
+        publish(incoming, "step-1", {"state": b"x" * (5 * MIB)})
+        await wait_until_taken(client, 1)
+        assert not client.progress.degraded, "a start may have to read what takes the room"
+        client.report_start()
+        await aeventually(lambda: client.progress.degraded, what="the next step has no room")
+        assert part_of(1).step in client.holdings
 
 
 async def test_a_step_without_room_is_skipped_and_the_announced_one_before_it_stays(keep_dir: Path) -> None:
