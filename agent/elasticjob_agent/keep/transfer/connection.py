@@ -5,8 +5,6 @@ ConnectionEndedError, and a wait without progress a StalledError.
 """
 
 import contextlib
-import os
-import select
 import socket
 import ssl
 import time
@@ -133,17 +131,6 @@ class Connection:
                 sent = self._socket.send(view)
             view = view[sent:]
 
-    def send_file(self, file: int, offset: int, count: int) -> int:
-        """Send up to `count` bytes of an open file from `offset` on, and return how many; 0 at its end. Without TLS."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLOUT)
-        while True:
-            with _translated(), contextlib.suppress(BlockingIOError):
-                self._socket.settimeout(self._stall_s)
-                return os.sendfile(self._socket.fileno(), file, offset, count)
-            if not poll.poll(self._stall_s * 1000):
-                raise StalledError("the other end reads nothing")
-
     def detach(self) -> tuple[socket.socket, bytes]:
         """Return the socket without a time limit, and the bytes that were read ahead; the caller closes it."""
         self._socket.setblocking(False)
@@ -164,8 +151,6 @@ class Connection:
 def _translated() -> Iterator[None]:
     try:
         yield
-    except BlockingIOError:
-        raise
     except TimeoutError as error:
         raise StalledError("the other end made no progress") from error
     except (OSError, ValueError) as error:  # ValueError: closed by another thread

@@ -1,17 +1,18 @@
 """The side of a transfer that has the part: it offers the files, and sends what the receiver wants.
 
-A file that is sent whole is read a second time, a piece after it was sent, for its checksum. That is so with TLS, too,
+A file that is sent whole is read once: its checksum is that of the bytes that were sent. There is one with TLS, too,
 which protects the bytes of one connection: by the checksums the keepers find files that differ or have changed. A file
 that the receiver has begun on another connection may come from another holder, whose copy may differ.
 """
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from elasticjob_agent.keep.transfer.connection import STALL_S, Connection
+from elasticjob_agent.keep.transfer.connection import STALL_S
 from elasticjob_agent.keep.transfer.errors import FrameError
 from elasticjob_agent.keep.transfer.frames import Bad, Dead, FileList, Full, Have, Later, Offer, Sums, Want
-from elasticjob_agent.keep.transfer.part_file import READ_BYTES, PartFile, open_part_file
+from elasticjob_agent.keep.transfer.part_file import READ_BYTES, open_part_file
 from elasticjob_agent.keep.transfer.session import Session, unexpected
 from elasticjob_agent.keep.transfer.throttle import Throttle
 from elasticjob_agent.keep.volume.errors import PartChangedError
@@ -70,7 +71,7 @@ class _PartSender:
 
     def __init__(self, session: Session, held: HeldPart, files: FileList, throttle: Throttle, on_sent: OnSent) -> None:
         self._session = session
-        self._connection: Connection = session.connection
+        self._connection = session.connection
         self._held = held
         self._files = files
         self._known: Sequence[int | None] = held.crcs or (None,) * len(files)
@@ -118,33 +119,21 @@ class _PartSender:
 
     def _send_file(self, number: int, offset: int) -> int | None:
         """Send a file from `offset` on; return its checksum if it was known or is now."""
-        size, crc = self._files[number][1], self._known[number]
-        computes = crc is None and not offset
-        if computes:
-            crc = 0
+        size, known = self._files[number][1], self._known[number]
+        computed = 0 if known is None and not offset else None
         while offset < size:
             count = min(self._throttle.piece_bytes, size - offset)
             self._throttle.wait(count)
             # It is open for one piece only: a part that is dropped during the wait keeps no memory.
             with open_part_file(self._held, number, self._buffer) as file:
-                self._send_piece(file, offset, count)
-                if computes:
-                    crc = file.crc(offset, count, crc or 0)
+                # Without sendfile: from a file in memory it takes longer than a copy that stays in the cache.
+                for view in file.read(offset, count):
+                    if computed is not None:
+                        computed = zlib.crc32(view, computed)
+                    self._connection.write(view)
+                    self._count_sent(len(view))
             offset += count
-        return crc
-
-    def _send_piece(self, file: PartFile, offset: int, count: int) -> None:
-        if self._connection.is_encrypted:
-            for view in file.read(offset, count):
-                self._connection.write(view)
-                self._count_sent(len(view))
-            return
-        end = offset + count
-        while offset < end:
-            if not (sent := self._connection.send_file(file.fd, offset, end - offset)):
-                raise PartChangedError("a file became shorter while it was sent")
-            offset += sent
-            self._count_sent(sent)
+        return computed if known is None else known
 
     def _count_sent(self, count: int) -> None:
         self._sent += count
