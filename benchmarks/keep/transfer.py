@@ -2,7 +2,7 @@
 
 Real keepers on this machine, without a limit of the rate, in turns without and with TLS. So sender and receiver share
 its processors and its memory. The floor is one stream of the same bytes between two files in memory. It has neither
-names nor sums nor rules: `read`, `send`, loopback, `recv`, `write`. With TLS the sender maps its file and calls `sendall`.
+names nor sums nor rules: `read`, `send`, loopback, `recv`, `write`. With TLS the sender maps its file for `sendall`.
 """
 
 import argparse
