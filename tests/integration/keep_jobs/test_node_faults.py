@@ -71,6 +71,7 @@ def test_a_stopped_keeper_delays_no_training_and_its_node_restores_what_it_publi
     fleet.train_to(2, 1, 2)
     stopped = fleet.keeper(1)
     stopped.send_signal(signal.SIGSTOP)
+    eventually(lambda: stopped.status() == "stopped", what="the keeper is stopped")  # a busy machine takes its time
     fleet.train_to(6, 1, 2)  # both train on while it is stopped
     assert stopped.status() == "stopped"
     fleet.kill_worker(1, 0)
