@@ -5,6 +5,7 @@ INOTIFY_INSTANCES=1024
 INOTIFY_CURE="sysctl -w fs.inotify.max_user_instances=$INOTIFY_INSTANCES"
 SETTLED_S=5 # a program that crashes at its start runs for a moment
 DAEMONS_S=${DAEMONS_S:-180}
+API_S=${API_S:-180}
 SETS='jsonpath={range .items[*]}{.metadata.name}|{.status.desiredNumberScheduled}|{.status.numberReady}{"\n"}{end}'
 PODS='jsonpath={range .items[?(@.metadata.ownerReferences[0].kind=="DaemonSet")]}{.metadata.name}'
 PODS+='|{range .status.containerStatuses[*]}{.state.running.startedAt},{end}{"\n"}{end}'
@@ -20,6 +21,19 @@ raise_inotify_limit() {
   else
     say "fs.inotify.max_user_instances is $limit, and nodes may need more: as root, run $INOTIFY_CURE"
   fi
+}
+
+# wait_for_api KUBECTL… waits until the API server answers and knows who may do what. After docker has restarted its
+# nodes, it first answers nothing, and then that nothing is allowed.
+wait_for_api() {
+  local deadline=$((SECONDS + API_S)) answer
+  while ! answer=$("$@" get node 2>&1); do
+    if ((SECONDS >= deadline)); then
+      say "$answer"
+      return 1
+    fi
+    sleep 1
+  done
 }
 
 # wait_for_daemons KUBECTL… waits until the daemons of kube-system run: kube-proxy and the pod network. Nodes and

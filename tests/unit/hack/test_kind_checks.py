@@ -78,3 +78,12 @@ def test_a_low_limit_that_may_not_be_raised_is_reported_with_its_cure(tmp_path: 
     assert done.returncode == 0
     limit = fixed.read_text().strip()
     assert f"fs.inotify.max_user_instances is {limit}, and nodes may need more: as root, run sysctl -w" in done.stderr
+
+
+def test_an_api_server_that_has_just_begun_is_waited_for(tmp_path: Path) -> None:
+    forbidden = 'echo "nodes is forbidden" >&2; return 1'
+    kubectl = f'kubectl() {{ [[ -e $HOME/ready ]] || {{ touch "$HOME/ready"; {forbidden}; }}; }};'
+    assert run(f"{kubectl} wait_for_api kubectl", tmp_path).returncode == 0
+    done = run(f"kubectl() {{ {forbidden}; }}; wait_for_api kubectl", tmp_path, API_S="0")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nodes is forbidden" in done.stderr
