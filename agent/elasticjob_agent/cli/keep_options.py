@@ -24,6 +24,8 @@ _VARIABLES = {
 _OF_PERSISTING = ("keep_persist_every", "keep_persist_keep", "keep_no_resume")
 _UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 _MOST_DIGITS = 18
+_MOST_BYTES_DIGITS = 19
+"""The operator gives 2^63 - 1 for what is more."""
 
 
 def parse_keep(
@@ -115,7 +117,7 @@ def _bandwidth(text: str | None, *, has_tls: bool) -> int:
 def _bytes(option: str, text: str, *, least: int = 0) -> int:
     unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
     digits = text.removesuffix(unit)
-    is_number = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_BYTES_DIGITS
     size = int(digits) * _UNITS.get(unit, 1) if is_number else -1
     if size < least:
         raise UsageError(f"--{option} {text:.40}: it must be a number of bytes from {least}, such as 8Gi")

@@ -7,7 +7,7 @@ and must not replace running pods for that. Fields that may change while pods ru
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elasticjob_api import codec
 from elasticjob_api.job import ElasticJob
@@ -41,6 +41,8 @@ def template_hash(job: ElasticJob) -> str:
     agent = {name: value for name, value in codec.write(spec.agent).items() if name != "reportPeriodSeconds"}
     hashed = [spec.template, spec.nproc_per_node, spec.trainer_container, agent]
     if spec.keep is not None:  # an element that earlier versions do not have
-        hashed.append(codec.write(spec.keep))
+        # 256Mi was the default once and was not written, so its hash is the same as that of no bandwidth.
+        was_default = spec.keep.bandwidth == "256Mi"
+        hashed.append(codec.write(replace(spec.keep, bandwidth=None) if was_default else spec.keep))
     text = json.dumps(hashed, sort_keys=True, separators=(",", ":"), default=dict)
     return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]

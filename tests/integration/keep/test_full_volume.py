@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,23 @@ async def test_a_step_that_was_taken_before_the_keeper_knows_of_the_start_shows_
         client.report_start()
         await aeventually(lambda: client.progress.degraded, what="the next step has no room")
         assert part_of(1).step in client.holdings
+
+
+async def test_a_keeper_that_replaces_another_one_takes_the_draft_of_the_script_for_the_next_step(
+    keep_dir: Path,
+) -> None:
+    async with keeper(keep_dir, size_limit=8 * MIB) as client:
+        incoming = await client.begin()
+        publish(incoming, "step-1", {"state": b"x" * (3 * MIB)})
+        await wait_until_taken(client, 1)
+        draft = write_files(incoming / "tmp", {"state": b"y" * (3 * MIB)})
+        first = client.pid
+        os.kill(first, signal.SIGKILL)
+        await aeventually(lambda: client.pid not in {None, first}, what="another keeper")
+        await client.status()
+        assert not client.progress.degraded
+        draft.rename(incoming / "step-2")
+        await aeventually(lambda: client.progress.degraded, what="two of 3 MiB leave no room for a third one")
 
 
 async def test_a_step_without_room_is_skipped_and_the_announced_one_before_it_stays(keep_dir: Path) -> None:

@@ -33,24 +33,23 @@ class MemoryLimit:
 
     def has_room(self) -> bool:
         """Return whether one more part as large as the largest own one has room."""
-        needed, room = self._needed_and_room(())
-        return room >= needed
+        return not self.lack_of_room(())
 
-    def lack_of_room(self, without: Collection[KeptPart]) -> str:
-        """Return why one more part has no room when those given are dropped, and what helps; empty if it has room."""
-        needed, room = self._needed_and_room(without)
+    def lack_of_room(self, without: Collection[KeptPart], *, with_drafts: bool = False) -> str:
+        """Return why one more part has no room when those given are dropped, and what helps; empty if it has room.
+
+        With `with_drafts`, what the script writes at present is that part.
+        """
+        held = self._volume.parts()
+        needed = max((manifest.size for manifest in held.values() if manifest.is_own), default=0)
+        dropped = sum(held[part].size for part in without)
+        room = self._volume.free_bytes(with_incoming=with_drafts) + dropped
         if room >= needed:
             return ""
         return (
             f"there is no room for one more step: it needs {_mebibytes(needed)} MiB, and {max(0, room) >> 20} MiB are "
             "free; raise keep.sizeLimit (--keep-size), or publish smaller steps"
         )
-
-    def _needed_and_room(self, without: Collection[KeptPart]) -> tuple[int, int]:
-        held = self._volume.parts()
-        needed = max((manifest.size for manifest in held.values() if manifest.is_own), default=0)
-        dropped = sum(held[part].size for part in without)
-        return needed, self._volume.free_bytes(with_trash=True) + dropped
 
     def _part_bytes(self) -> int:
         """Return the bytes of the largest own part; parts of one step at one node count together."""

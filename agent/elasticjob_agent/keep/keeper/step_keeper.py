@@ -113,8 +113,9 @@ class StepKeeper:
                 if self.point is not None:
                     self.learn(self.point)  # it came before, as to a keeper that replaces another one
                 self._drop_superseded()
-                if any(step.lineage == self._lineage for step in self.volume.holdings()):
-                    self._note_room(self._own(), self._known)  # what was taken before was not looked at
+                if any(step.lineage == self._lineage for step in self.volume.holdings()):  # taken without a look
+                    self.volume.unlink_dropped()
+                    self.trouble = self.memory.lack_of_room((), with_drafts=True)
 
     def seal(self) -> Holdings:
         """Take all that the workers have published, forget the round, and return the holdings; raise VolumeError."""
@@ -355,22 +356,17 @@ class StepKeeper:
         """
         if self._known is None or not self._known.is_running:
             return False
+        if self.memory.has_room():
+            self.trouble = ""
+            return True
+        self.volume.unlink_dropped()
         own = self._own()
-        has_room = self._note_room(own, self._known)
+        self.trouble = self.memory.lack_of_room(self._superseded(own, self._known))
         if self.trouble and retention.may_skip(self._known, own, taken):
             parts = parts_of(own, [taken])
             self.skipped += len(parts)
             self._report(f"step {taken.number} was dropped: {self.trouble}")
             self.volume.drop(parts)
-        return has_room
-
-    def _note_room(self, own: Holdings, known: retention.KeeperRound) -> bool:
-        """Return whether one more part has room; set `trouble` if none has once the superseded parts are dropped."""
-        if self.memory.has_room():
-            self.trouble = ""
-            return True
-        self.volume.unlink_dropped()
-        self.trouble = self.memory.lack_of_room(self._superseded(own, known))
         return False
 
     def _skip_incomplete(self, taken: KeptStep, before: Mapping[int, int]) -> None:
@@ -392,7 +388,8 @@ class StepKeeper:
     def _drop_steps(self, steps: Collection[KeptStep]) -> None:
         if not steps:  # the usual case, at each part that is taken: the look at the volume reads a directory
             return
-        self.volume.drop([part for part in {*self.volume.parts(), *self.volume.partial_parts()} if part.step in steps])
+        parts = {*self.volume.parts(), *self.volume.partial_parts()}
+        self.volume.drop([part for part in parts if part.step in steps])
 
     def _close_watch(self) -> None:
         if self.watch is not None:

@@ -5,7 +5,7 @@ import os
 import zlib
 from collections.abc import Iterator
 
-from elasticjob_agent.keep.volume.errors import PartChangedError
+from elasticjob_agent.keep.volume.errors import PartChangedError, translated
 from elasticjob_agent.keep.volume.held_part import HeldPart
 
 READ_BYTES = 1 << 18
@@ -20,11 +20,13 @@ class PartFile:
         self._buffer = buffer
 
     def read(self, offset: int, count: int) -> Iterator[memoryview]:
-        """Yield these bytes; raise PartChangedError if the file ends before them."""
+        """Yield these bytes; raise PartChangedError if the file ends before them, else a VolumeError."""
         end = offset + count
         while offset < end:
             view = self._buffer[: min(len(self._buffer), end - offset)]
-            if not (found := os.preadv(self.fd, [view], offset)):
+            with translated("cannot read a file of a part"):
+                found = os.preadv(self.fd, [view], offset)
+            if not found:
                 raise PartChangedError("a file became shorter while it was read")
             yield view[:found]
             offset += found

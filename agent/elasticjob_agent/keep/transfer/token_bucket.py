@@ -5,7 +5,6 @@ then the bucket owes, and the next piece waits. The time is an argument, in seco
 """
 
 LONGEST_PIECE = 4 << 20
-SHORTEST_PIECE = 4 << 10
 _PIECES_A_SECOND = 16
 """So many pieces a second at least, so that a receiver sees progress at any rate."""
 
@@ -14,7 +13,7 @@ def piece_bytes(rate: float | None) -> int:
     """Return the size of a piece at this rate in bytes a second; None is unlimited."""
     if rate is None:
         return LONGEST_PIECE
-    return min(LONGEST_PIECE, max(SHORTEST_PIECE, int(rate / _PIECES_A_SECOND)))
+    return min(LONGEST_PIECE, max(1, int(rate / _PIECES_A_SECOND)))
 
 
 class TokenBucket:

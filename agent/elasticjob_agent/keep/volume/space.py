@@ -23,18 +23,20 @@ def volume_bytes(root: Path, size_limit: int | None) -> int | None:
     return min(sizes, default=None)
 
 
-def room_in(paths: VolumePath, size_limit: int | None, *, with_trash: bool = False) -> int:
+def room_in(paths: VolumePath, size_limit: int | None, *, with_trash: bool = False, with_incoming: bool = False) -> int:
     """Return the room of a volume, which is below 0 above its limit; raise VolumeError.
 
-    With `with_trash`, what is being deleted counts as free. The limit never counts it.
+    With `with_trash`, what is being deleted counts as free. The limit never counts it. With `with_incoming`, what
+    scripts write counts as free.
     """
     with translated(f"cannot read the free space of {paths.root}"):
         found = os.statvfs(paths.root)
-    free = found.f_bavail * found.f_frsize + (used_bytes([paths.trash]) if with_trash else 0)
+    incoming = used_bytes([paths.incoming]) if with_incoming else 0
+    free = found.f_bavail * found.f_frsize + (used_bytes([paths.trash]) if with_trash else 0) + incoming
     if size_limit is None or found.f_blocks * found.f_frsize <= size_limit:  # the file system is the limit
         return free
     used = used_bytes([paths.held, paths.partial, paths.incoming, paths.kept, paths.pinned])
-    return min(free, size_limit - used)
+    return min(free, size_limit - used + incoming)
 
 
 def used_bytes(paths: Iterable[Path]) -> int:

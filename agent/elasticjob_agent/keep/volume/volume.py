@@ -349,10 +349,10 @@ class Volume:
 
     # --- room --------------------------------------------------------------------------------------------------------
 
-    def free_bytes(self, *, with_trash: bool = False) -> int:
-        """Return the room for further parts, with `with_trash` once the trash is deleted; raise VolumeError."""
+    def free_bytes(self, *, with_incoming: bool = False) -> int:
+        """Return the room for further parts once the trash is deleted, see `space.room_in`; raise VolumeError."""
         with self._lock:
-            return self._free_bytes(with_trash=with_trash)
+            return self._free_bytes(with_trash=True, with_incoming=with_incoming)
 
     def used_bytes(self) -> int:
         """Return the bytes of all parts that are held, being received or being deleted."""
@@ -360,8 +360,8 @@ class Volume:
             known = self._coming_bytes() + self.sums.size
         return known + space.used_bytes([self._paths.partial, self._paths.trash])
 
-    def _free_bytes(self, *, with_trash: bool = False) -> int:
-        return max(0, space.room_in(self._paths, self._size_limit, with_trash=with_trash) - self._coming_bytes())
+    def _free_bytes(self, **counted: bool) -> int:
+        return max(0, space.room_in(self._paths, self._size_limit, **counted) - self._coming_bytes())
 
     def _coming_bytes(self) -> int:
         return sum(receipt.missing_bytes for receipt in self._receipts.values())

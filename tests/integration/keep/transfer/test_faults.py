@@ -1,5 +1,6 @@
 """Copies over a faulty network: nothing damaged is ever held, and what has arrived is not sent again."""
 
+import errno
 import os
 import socket
 import threading
@@ -17,7 +18,7 @@ from elasticjob_agent.keep.transfer.errors import (
     TransferError,
 )
 from elasticjob_agent.keep.transfer.frames import Bad, Have
-from elasticjob_agent.keep.volume.errors import PartChangedError, VolumeFullError
+from elasticjob_agent.keep.volume.errors import PartChangedError, VolumeError, VolumeFullError
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 from testing.waiting import eventually
 from tests.integration.keep.transfer.faulty_network import HOST, FaultyNetwork, cut_after, flip_at, unchanged
@@ -212,6 +213,19 @@ def test_a_file_that_becomes_shorter_is_withdrawn(node: Start) -> None:
         origin.put(peer.address)
     assert not origin.has()
     assert not peer.has()
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_the_volume(node: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    origin, peer = node(), node()
+    origin.publish({"a": MIB})
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "preadv", fail)
+    with pytest.raises(VolumeError, match="cannot read a file of a part: Input/output error"):
+        origin.put(peer.address)
+    assert origin.has(), "it may be read again"
 
 
 def test_a_holder_withdraws_a_changed_part_and_serves_it_no_more(node: Start) -> None:

@@ -54,6 +54,12 @@ def test_a_pod_has_variables_and_an_option_wins() -> None:
     assert keep_of("--keep-copies", "3", **variables) == KeepSettings(**expected, copies=3)  # type: ignore[arg-type]  # as above
 
 
+def test_the_largest_number_of_the_operator_is_a_number_of_bytes() -> None:
+    found = keep_of(**{constants.ENV_KEEP_DIR: "/keep", constants.ENV_KEEP_BANDWIDTH: str((1 << 63) - 1)})
+    assert found is not None
+    assert found.bandwidth == (1 << 63) - 1
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

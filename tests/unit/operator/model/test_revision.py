@@ -62,6 +62,11 @@ def test_the_hash_is_the_same_in_every_version_so_that_an_upgrade_replaces_no_po
     assert template_hash(job(keep=Keep(size_limit="1Gi", copies=2))) == "06504f0a6a"
 
 
+def test_the_bandwidth_that_was_the_default_has_the_hash_that_it_had_then() -> None:
+    unset = template_hash(job(keep=Keep(size_limit="1Gi")))
+    assert template_hash(job(keep=Keep(size_limit="1Gi", bandwidth="256Mi"))) == unset == "5b529c4396"
+
+
 def test_the_installations_default_for_warm_starts_changes_no_revision_so_that_no_pods_are_replaced() -> None:
     assert wanted_revision(job(), replace(SETTINGS, warm_start=WarmStart.AUTO)) == wanted_revision(job(), SETTINGS)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_agent.keep.transfer.token_bucket import LONGEST_PIECE, SHORTEST_PIECE, TokenBucket, piece_bytes
+from elasticjob_agent.keep.transfer.token_bucket import LONGEST_PIECE, TokenBucket, piece_bytes
 
 MIB = 1 << 20
 
@@ -53,7 +53,7 @@ def test_a_rate_that_sends_nothing_is_refused(rate: float, burst: float) -> None
 
 @pytest.mark.parametrize(
     ("rate", "piece"),
-    [(None, LONGEST_PIECE), (256 * MIB, LONGEST_PIECE), (16 * MIB, MIB), (1.0, SHORTEST_PIECE)],
+    [(None, LONGEST_PIECE), (256 * MIB, LONGEST_PIECE), (16 * MIB, MIB), (256.0, 16), (1.0, 1)],
 )
 def test_a_slow_rate_has_small_pieces(rate: float | None, piece: int) -> None:
     assert piece_bytes(rate) == piece
