@@ -205,7 +205,7 @@ async def test_a_keeper_that_replaces_another_one_takes_the_draft_of_the_script_
         publish(incoming, "step-1", {"state": b"x" * (3 * MIB)})
         await wait_until_taken(client, 1)
         draft = write_files(incoming / "tmp", {"state": b"y" * (3 * MIB)})
-        first = client.pid
+        first = client.pid or 0
         os.kill(first, signal.SIGKILL)
         await aeventually(lambda: client.pid not in {None, first}, what="another keeper")
         await client.status()
