@@ -45,8 +45,8 @@ def _excess(node: Node, journal: Journal) -> str:
     if steps > _ALL:
         return f"G7: {node.name} keeps {steps} steps"
     newest = max(held, default=None)
-    if newest is None or newest not in journal.rounds:
-        return ""
+    if newest is None or newest not in journal.rounds or not _is_active(journal, newest):
+        return ""  # a keeper that stood still may leave more; they go with the first commit of the next round
     own = _published_by(journal, newest, node.name)
     mine = {number for number, index, parts in held[newest] if (index, parts) in own}
     if len(mine) > _OWN:
@@ -55,6 +55,12 @@ def _excess(node: Node, journal: Journal) -> str:
     if replicas and max(replicas.values()) > _REPLICAS:
         return f"G7: {node.name} keeps more replicas of a part than {_REPLICAS} in round {newest}: {replicas}"
     return ""
+
+
+def _is_active(journal: Journal, lineage: Lineage) -> bool:
+    """Return whether this round is the present one. There is none while the next one forms."""
+    present = [Lineage(each["round"], each["nonce"]) for each in journal.states[-1:] if each["phase"] == "active"]
+    return present == [lineage]
 
 
 def _published_by(journal: Journal, lineage: Lineage, node: str) -> set[tuple[int, int]]:

@@ -3,16 +3,18 @@
 import itertools
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from elasticjob_api.kept_steps import Lineage
+from tests.soak.keep import volumes
 from tests.soak.keep.events import Event, Journal
 from tests.soak.keep.histogram import lost_steps
 from tests.soak.keep.invariants import find_violations
 from tests.soak.keep.persisted_steps import restores_from_disk
-from tests.soak.keep.volumes import held_parts
+from tests.soak.keep.volumes import find_excess, held_parts
 
 A, B, C = "1.aa", "2.bb", "3.cc"
 MEMBERS = ["0000aaaaaaaa", "0001bbbbbbbb"]
@@ -151,3 +153,19 @@ def test_parts_that_a_keeper_drops_meanwhile_do_not_end_the_count(tmp_path: Path
         has_ended.set()
         keeper.join()
     assert all((1, 0, 1) in held[Lineage(1, "abc")] for held in counted)
+
+
+def test_the_bound_of_own_steps_holds_in_their_round_and_not_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(volumes, "_WITHIN_S", 0.0)
+    node: Any = SimpleNamespace(name="node-0", folder=tmp_path)
+    published = [worker(2.0, "published", A, 0, step=number, index=0, parts=1, state="") for number in range(1, 5)]
+    for number in range(1, 4):
+        (tmp_path / f"node/volume/held/{A}/{number}/0-of-1").mkdir(parents=True)
+    seen = journal(active(0.0, A), *running(1.0, A), *published)
+    assert not find_excess(node, seen)
+    (tmp_path / f"node/volume/held/{A}/4/0-of-1").mkdir(parents=True)
+    assert find_excess(node, seen) == f"G7: node-0 keeps own steps [1, 2, 3, 4] of round {A}"
+    seen.add({**active(3.0, B), "phase": "forming"})
+    assert not find_excess(node, seen)
