@@ -200,9 +200,13 @@ class TrainingFleet(Fleet):
         psutil.Process(pid).kill()
 
     def keeper(self, agent: int) -> psutil.Process:
-        """Return the keeper of an agent."""
-        children = psutil.Process(self.agents[agent].pid).children()
-        (found,) = [child for child in children if "elasticjob_agent.keep.keeper" in child.cmdline()]
+        """Return the keeper of an agent, when it runs."""
+        above = psutil.Process(self.agents[agent].pid)
+
+        def find() -> list[psutil.Process]:
+            return [child for child in above.children() if "elasticjob_agent.keep.keeper" in child.cmdline()]
+
+        (found,) = eventually(find, what=f"the keeper of agent {agent} runs")
         return found
 
     def writer(self, agent: int) -> psutil.Process:
