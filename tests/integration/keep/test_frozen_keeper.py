@@ -1,4 +1,4 @@
-"""A keeper that stands still while a script publishes: all of it is held afterwards, and the next commit makes room."""
+"""A keeper is frozen while a script publishes: all steps are held afterwards, and the next commit makes room."""
 
 import signal
 from pathlib import Path

@@ -46,7 +46,7 @@ def _excess(node: Node, journal: Journal) -> str:
         return f"G7: {node.name} keeps {steps} steps"
     newest = max(held, default=None)
     if newest is None or newest not in journal.rounds or not _is_active(journal, newest):
-        return ""  # a keeper that stood still may leave more; they go with the first commit of the next round
+        return ""  # after a frozen keeper there may be more; they go with the first commit of the next round
     own = _published_by(journal, newest, node.name)
     mine = {number for number, index, parts in held[newest] if (index, parts) in own}
     if len(mine) > _OWN:
