@@ -45,11 +45,11 @@ def _excess(node: Node, journal: Journal) -> str:
     if steps > _ALL:
         return f"G7: {node.name} keeps {steps} steps"
     newest = max(held, default=None)
-    if newest is None or newest not in journal.rounds or not _is_active(journal, newest):
-        return ""  # after a frozen keeper there may be more; they go with the first commit of the next round
+    if newest is None or newest not in journal.rounds:
+        return ""
     own = _published_by(journal, newest, node.name)
     mine = {number for number, index, parts in held[newest] if (index, parts) in own}
-    if len(mine) > _OWN:
+    if len(mine) > _OWN and not _was_left_by_frozen_keeper(journal, newest, node.name):
         return f"G7: {node.name} keeps own steps {sorted(mine)} of round {newest}"
     replicas = Counter((index, parts) for _, index, parts in held[newest] if (index, parts) not in own)
     if replicas and max(replicas.values()) > _REPLICAS:
@@ -57,10 +57,15 @@ def _excess(node: Node, journal: Journal) -> str:
     return ""
 
 
-def _is_active(journal: Journal, lineage: Lineage) -> bool:
-    """Return whether this round is the present one. There is none while the next one forms."""
+def _was_left_by_frozen_keeper(journal: Journal, lineage: Lineage, node: str) -> bool:
+    """Return whether this round has ended, and the node's keeper was frozen in it.
+
+    The next keeper holds all that was published meanwhile, until the first commit of the next round.
+    """
     present = [Lineage(each["round"], each["nonce"]) for each in journal.states[-1:] if each["phase"] == "active"]
-    return present == [lineage]
+    began = journal.rounds[lineage].began
+    frozen = [each for each in journal.faults if each["kind"] == "keeper stands still" and each["node"] == node]
+    return present != [lineage] and any(each["t"] >= began for each in frozen)
 
 
 def _published_by(journal: Journal, lineage: Lineage, node: str) -> set[tuple[int, int]]:

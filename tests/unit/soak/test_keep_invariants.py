@@ -155,17 +155,32 @@ def test_parts_that_a_keeper_drops_meanwhile_do_not_end_the_count(tmp_path: Path
     assert all((1, 0, 1) in held[Lineage(1, "abc")] for held in counted)
 
 
-def test_the_bound_of_own_steps_holds_in_their_round_and_not_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("frozen_t", "frozen_node", "is_over", "is_allowed"),
+    [
+        (2.0, "node-0", True, True),
+        (2.0, "node-0", False, False),  # in its round a keeper drops what came meanwhile
+        (0.5, "node-0", True, False),  # in an earlier round
+        (2.0, "node-1", True, False),
+    ],
+)
+def test_more_own_steps_are_left_only_by_a_frozen_keeper_whose_round_has_ended(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    frozen_t: float,
+    frozen_node: str,
+    *,
+    is_over: bool,
+    is_allowed: bool,
 ) -> None:
     monkeypatch.setattr(volumes, "_WITHIN_S", 0.0)
     node: Any = SimpleNamespace(name="node-0", folder=tmp_path)
     published = [worker(2.0, "published", A, 0, step=number, index=0, parts=1, state="") for number in range(1, 5)]
-    for number in range(1, 4):
+    frozen = {"t": frozen_t, "event": "fault", "kind": "keeper stands still", "node": frozen_node, "loss": True}
+    over = [{**active(3.0, B), "phase": "forming"}] if is_over else []
+    seen = journal(active(0.0, A), *running(1.0, A), *published, frozen, *over)
+    for number in range(1, 5):
+        assert not find_excess(node, seen), "three are allowed at any time"
         (tmp_path / f"node/volume/held/{A}/{number}/0-of-1").mkdir(parents=True)
-    seen = journal(active(0.0, A), *running(1.0, A), *published)
-    assert not find_excess(node, seen)
-    (tmp_path / f"node/volume/held/{A}/4/0-of-1").mkdir(parents=True)
-    assert find_excess(node, seen) == f"G7: node-0 keeps own steps [1, 2, 3, 4] of round {A}"
-    seen.add({**active(3.0, B), "phase": "forming"})
-    assert not find_excess(node, seen)
+    found = find_excess(node, seen)
+    assert found == ("" if is_allowed else f"G7: node-0 keeps own steps [1, 2, 3, 4] of round {A}")
