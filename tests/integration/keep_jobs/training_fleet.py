@@ -201,20 +201,11 @@ class TrainingFleet(Fleet):
 
     def keeper(self, agent: int) -> psutil.Process:
         """Return the keeper of an agent, when it runs."""
-        above = psutil.Process(self.agents[agent].pid)
-
-        def find() -> list[psutil.Process]:
-            return [child for child in above.children() if "elasticjob_agent.keep.keeper" in child.cmdline()]
-
-        (found,) = eventually(find, what=f"the keeper of agent {agent} runs")
-        return found
+        return _child(psutil.Process(self.agents[agent].pid), "elasticjob_agent.keep.keeper")
 
     def writer(self, agent: int) -> psutil.Process:
-        """Return the process that writes the steps of an agent to disk."""
-        (found,) = [
-            child for child in self.keeper(agent).children() if "elasticjob_agent.keep.persist" in child.cmdline()
-        ]
-        return found
+        """Return the process that writes the steps of an agent to disk, when it runs."""
+        return _child(self.keeper(agent), "elasticjob_agent.keep.persist")
 
     def kill_agent(self, agent: int, *, with_memory: bool) -> None:
         """Kill an agent; `with_memory` is whether its node is lost with it."""
@@ -239,3 +230,13 @@ class TrainingFleet(Fleet):
         for agent in self.agents:
             agent.kill()
             agent.wait()
+
+
+def _child(above: psutil.Process, module: str) -> psutil.Process:
+    """Return the one child of a process that runs this module, when it runs."""
+
+    def find() -> list[psutil.Process]:
+        return [child for child in above.children() if module in child.cmdline()]
+
+    (found,) = eventually(find, what=f"a child of process {above.pid} runs {module}")
+    return found
