@@ -38,7 +38,7 @@ async def guarded(
     watch = asyncio.create_task(_watch(pid, limit, has_pace=has_pace))
     try:
         await asyncio.wait({reading, watch}, return_when=asyncio.FIRST_COMPLETED)
-        if not reading.done():
+        if watch.done():  # first, because `reading` may have noticed the kill that the watch explains
             watch.result()  # raises, or the zygote has ended, which `reading` notices
         return await reading
     finally:
@@ -99,6 +99,7 @@ class PausableProcess:
     def kill(self) -> None:
         """Raises ProcessLookupError if it has ended."""
         signal.pidfd_send_signal(self._fd, signal.SIGKILL)
+        self._is_stopped = False
 
     def go_on(self) -> None:
         """Raises ProcessLookupError if it has ended."""

@@ -86,6 +86,34 @@ async def test_imports_that_take_too_much_memory_are_killed(processes: list[subp
     assert process.wait() == -signal.SIGKILL
 
 
+def test_the_end_of_a_handle_is_silent_if_it_has_killed_its_process(processes: list[subprocess.Popen[bytes]]) -> None:
+    process = start(processes, _BUSY)
+    with PausableProcess(process.pid) as handle:
+        handle.stop()
+        handle.kill()
+        process.wait()
+
+
+async def test_the_limit_is_the_reason_although_the_reader_notices_the_kill_first(
+    processes: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = start(processes, _GREEDY)
+
+    async def lost() -> None:
+        await asyncio.get_running_loop().run_in_executor(None, process.wait)
+        raise ConnectionResetError
+
+    kill = PausableProcess.kill
+
+    def kill_slowly(self: PausableProcess) -> None:
+        kill(self)
+        process.wait()
+
+    monkeypatch.setattr(PausableProcess, "kill", kill_slowly)
+    with pytest.raises(MemoryLimitError):
+        await guarded(lost, process.pid, limit=64 * MIB)
+
+
 async def test_the_report_of_a_process_that_has_ended_is_still_read(processes: list[subprocess.Popen[bytes]]) -> None:
     process = start(processes, "pass")
     process.wait()
