@@ -30,6 +30,7 @@ class BusyProcessor:
         self._cpu = min(os.sched_getaffinity(0))
         code = f"import os\nos.sched_setaffinity(0, {{{self._cpu}}})\nprint(flush=True)\nwhile True: pass"
         command = [sys.executable, "-I", "-S", "-c", code]
+        self.starved: list[int] = []
         self._loops = [subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) for _ in range(_LOOPS)]
         for loop in self._loops:
             assert loop.stdout
@@ -37,7 +38,8 @@ class BusyProcessor:
 
     def starve(self, pids: Iterable[int]) -> None:
         """Let these processes run only while no other one needs the processor."""
-        for pid in pids:
+        self.starved = list(pids)
+        for pid in self.starved:
             os.sched_setaffinity(pid, {self._cpu})
             os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
             # Each session is a group of its own where the kernel has autogroups; see sched(7).
@@ -51,6 +53,12 @@ class BusyProcessor:
             loop.wait()
             if loop.stdout:
                 loop.stdout.close()
+
+
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _give_way(group: Path) -> bool:
@@ -112,6 +120,19 @@ async def _starts_warm(
     pytest.fail("no process was late")
 
 
+async def _starts_late(node: WarmNode, busy: BusyProcessor) -> None:
+    """Start rounds until one has a cold worker: a process that has slept for long gets a processor at once."""
+    for _ in range(20):
+        busy.starve(node.waiting())
+        if not all(await node.start()):
+            _signal(busy.starved, signal.SIGCONT)  # those that were not late
+            return
+        await node.ran()
+        await node.forked_ahead()
+        await node.stop()
+    pytest.fail("no worker was late")
+
+
 async def test_a_start_waits_for_workers_without_a_processor(
     node: WarmNode, busy: BusyProcessor, looks: list[float], sentences: Callable[[], list[str]]
 ) -> None:
@@ -142,22 +163,20 @@ async def test_a_worker_that_is_too_late_is_one_cold_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await _forked(node)
-    delayed, waiting = PreforkedWorker.delayed, node.waiting()
+    delayed = PreforkedWorker.delayed
 
     def end_load(self: PreforkedWorker, *, is_busy: bool) -> None:
-        for pid in waiting:  # so that none begins after all, when the load has ended
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
+        _signal(busy.starved, signal.SIGSTOP)  # so that none begins after all, when the load has ended
         busy.end()  # a killed process needs a processor for its end
         delayed(self, is_busy=is_busy)
 
     monkeypatch.setattr(PreforkedWorker, "delayed", end_load)
     monkeypatch.setattr(answer_time, "MAX_SLOWNESS", 1.0)
-    busy.starve(waiting)
-    assert await node.start() == [False, False]
+    await _starts_late(node, busy)
     await node.ran()
     await node.forked_ahead()
     assert await node.restart() == [True, True]
     await node.ran()
-    assert sentences() == ["not warm: it was late, because the machine is busy"]
+    [sentence] = sentences()
+    assert sentence.endswith("it was late, because the machine is busy")
     assert looks
