@@ -4,9 +4,11 @@ Its text is compressed JSON. Any writer with the job's certificate may have writ
 Bytes that would take more than a few MiB of memory are neither unpacked nor parsed.
 """
 
+import bisect
+import hashlib
 import json
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +22,7 @@ _MAX_COMMAS, _MAX_BRACKETS = 100_000, 1000
 _MAX_NAME, _MAX_PATH = 300, 4096
 _MAX_TIME_NS = 1 << 63
 _VERSION = 1
+_DIGEST = "sha256:"
 _MAX_SECONDS = 600.0
 
 
@@ -27,8 +30,8 @@ _MAX_SECONDS = 600.0
 class ImportProfile:
     """A recording that a zygote has repeated without an objection."""
 
-    argv: tuple[str, ...]
-    """The command of the workers."""
+    command: str
+    """The digest of the workers' command, whose arguments may be secret."""
     interpreter: tuple[str, int]
     """The program file that ran it, and its time of modification in nanoseconds."""
     modules: Mapping[str, str]
@@ -47,7 +50,7 @@ def encode_profile(profile: ImportProfile) -> bytes | None:
     """Return the bytes of this profile; None if they are too many."""
     value = {
         "v": _VERSION,
-        "argv": profile.argv,
+        "argv": [profile.command],  # an older reader takes it for another command, and starts cold
         "interpreter": profile.interpreter,
         "modules": dict(profile.modules),
         "folders": profile.folders,
@@ -84,12 +87,12 @@ def _profile(value: Mapping[str, Any]) -> ImportProfile | None:
     path, modified_ns = value["interpreter"]
     files = {_path(path): _time_ns(time) for path, time in _entries(value["files"])}
     return ImportProfile(
-        argv=_texts(value["argv"], _MAX_WORDS, _MAX_TEXT),
+        command=_command(_texts(value["argv"], _MAX_WORDS, _MAX_TEXT)),
         interpreter=(_path(path), _time_ns(modified_ns)),
         modules=_with_files({name: _path(path) for name, path in _entries(value["modules"])}, files),
         folders=tuple(map(_path, _texts(value["folders"], _MAX_FOLDERS, _MAX_PATH))),
         variables={
-            _text(name, _MAX_NAME): (_text(module, _MAX_NAME), "")
+            _printable(name): (_text(module, _MAX_NAME), "")
             for name, module in _entries(value.get("variables", {}))  # a release before did not have them
         },
         files=files,
@@ -104,10 +107,14 @@ def _with_files(modules: Mapping[str, str], files: Collection[str]) -> dict[str,
     Without a file, nothing shows that a module is the one that the other node had. A package may have no file.
     """
     wanted = {name for name, path in modules.items() if path in files and is_module_name(name)}
-    for name in list(wanted):
-        parts = name.split(".")
-        wanted.update(".".join(parts[:count]) for count in range(1, len(parts)))
-    return {name: path for name, path in modules.items() if name in wanted and (path in files or not path)}
+    ordered = sorted(wanted)  # a text for each package around each module would take many times their memory
+
+    def is_around_another(name: str) -> bool:
+        package = name + "."
+        place = bisect.bisect_left(ordered, package)
+        return place < len(ordered) and ordered[place].startswith(package)
+
+    return {name: path for name, path in modules.items() if name in wanted or (not path and is_around_another(name))}
 
 
 def _entries(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -128,6 +135,14 @@ def _text(value: object, longest: int) -> str:
     return value
 
 
+def _printable(value: object) -> str:
+    """Return the text if it can be shown in a line of a log."""
+    text = _text(value, _MAX_NAME)
+    if not text.isprintable():
+        raise ValueError("no name")
+    return text
+
+
 def _path(value: object) -> str:
     """Return the text if the kernel could take it as a path; some modules have another text, or none."""
     text = _text(value, _MAX_PATH)
@@ -146,6 +161,17 @@ def _seconds(value: object) -> float:
     if not isinstance(value, int | float) or not 0 <= value <= _MAX_SECONDS:  # nor NaN
         raise ValueError("no duration")
     return float(value)
+
+
+def command_digest(argv: Sequence[str]) -> str:
+    """Return a text that is the same for the same command, and shows none of its words."""
+    return _DIGEST + hashlib.sha256(json.dumps(list(argv)).encode("ascii")).hexdigest()
+
+
+def _command(words: Sequence[str]) -> str:
+    """Return the digest that a profile has; an older writer has the words of the command."""
+    is_digest = len(words) == 1 and words[0].startswith(_DIGEST)
+    return words[0] if is_digest else command_digest(words)
 
 
 def is_module_name(name: str) -> bool:

@@ -10,7 +10,9 @@ the worker wrote is lost.
 """
 
 import asyncio
+import errno
 import os
+import stat
 from pathlib import Path
 
 from elasticjob_agent.supervisor import fd_registry
@@ -29,8 +31,23 @@ _PAUSE_S = 0.01
 
 
 def open_log(path: Path) -> int:
-    """Open for writing at the end, and create the file if necessary; an OSError is raised unchanged."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    """Open for writing at the end, and create the file if necessary.
+
+    Raises:
+        OSError: it cannot be opened, or is a FIFO, which could block. A worker may have put it there.
+    """
+    fifo = OSError(errno.EINVAL, "it is a FIFO; a worker may have put it there", str(path))
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # it has no reader
+            raise fifo from None
+        raise
+    if stat.S_ISFIFO(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise fifo
+    os.set_blocking(fd, True)
+    return fd
 
 
 class FileCopy:

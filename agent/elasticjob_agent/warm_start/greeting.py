@@ -1,12 +1,17 @@
 """The facts that a worker's interpreter reports before its script begins; see user_python/warm_start."""
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 MAX_BYTES = 1 << 16
 """A longer first line is not a greeting."""
+
+
+_MAX_NAME = 100
+_MAX_VERSION = 1000
+"""Above each of the three numbers of a version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +48,7 @@ def parse_greeting(line: bytes) -> Greeting | None:
     try:
         value = ast.literal_eval(line.decode("ascii"))
         return _greeting(value)
-    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError, AttributeError):
+    except (ValueError, SyntaxError, TypeError, KeyError, OverflowError, MemoryError, RecursionError, AttributeError):
         return None
 
 
@@ -53,9 +58,9 @@ def _greeting(value: Mapping[str, Any]) -> Greeting:
         executable=str(value["executable"]),
         cmdline=tuple(map(str, value["cmdline"])),
         argv0=str(value["argv0"]),
-        version=tuple(map(int, value["version"])),
-        implementation=str(value["implementation"]),
-        libc=str(value["libc"]),
+        version=_version(value["version"]),
+        implementation=str(value["implementation"])[:_MAX_NAME],
+        libc=str(value["libc"])[:_MAX_NAME],
         gil=value["gil"] is True,
         debug_build=value["debug_build"] is True,
         tracer=value["tracer"] is True,
@@ -65,3 +70,11 @@ def _greeting(value: Mapping[str, Any]) -> Greeting:
         import_log=value["import_log"] is True,
         debug_allocator=value["debug_allocator"] is True,
     )
+
+
+def _version(value: Iterable[Any]) -> tuple[int, ...]:
+    version = tuple(map(int, value))
+    match version:
+        case (_, _, _) if all(0 <= each < _MAX_VERSION for each in version):
+            return version
+    raise ValueError("no version")

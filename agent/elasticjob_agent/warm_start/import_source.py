@@ -1,6 +1,6 @@
 """The interface of what a zygote is to import."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 
@@ -12,7 +12,7 @@ class ImportSource(Protocol):
         """Return the modules in the order of their imports, each with the file from which it came."""
 
     @property
-    def folders(self) -> Sequence[str]:
+    def folders(self) -> Collection[str]:
         """Return entries that sys.path has got since the interpreter was started."""
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from elasticjob_agent.supervisor import Command
-from elasticjob_api.import_profile import ImportProfile, decode_profile, encode_profile
+from elasticjob_api.import_profile import ImportProfile, command_digest, decode_profile, encode_profile
 
 _WRITER = ("GROUP_RANK", "0")
 """The node that writes, as its workers' variable: the others have recorded the same."""
@@ -30,7 +30,7 @@ class Profiles:
         """Return the profile that fits these workers, None if there is none."""
         data = await self._store.load()
         profile = decode_profile(data) if data else None
-        return profile if profile and profile.argv == commands[0].argv else None
+        return profile if profile and profile.command == command_digest(commands[0].argv) else None
 
     async def write(self, command: Command, profile: ImportProfile) -> None:
         """Keep this profile for other nodes, if it is this node's turn and etcd has another one."""

@@ -11,6 +11,10 @@ _READ_BYTES = 1 << 16
 _MAX_MODULES = 20_000
 _MAX_FOLDERS = 1000
 _MAX_VARIABLES = 1000
+_MAX_LINE = 4096
+"""Bytes of a line after the greeting: the recorder writes no longer one."""
+_MAX_KEPT = 1 << 24
+"""Bytes of all lines that are kept. The imports of the largest frameworks take less than a tenth of it."""
 
 
 class Recording:
@@ -21,7 +25,7 @@ class Recording:
         self._begun: dict[str, str | None] = {}
         """The modules in the order of their imports, each with its file, or None while the import goes on."""
         self.module_count = 0
-        self.folders: list[str] = []
+        self.folders: dict[str, None] = {}
         """Entries that sys.path has got since the interpreter was started."""
         self.variables: dict[str, tuple[str, str]] = {}
         """Environment variables that were changed, each with the module imported before, and its last value.
@@ -32,6 +36,7 @@ class Recording:
         self.has_ended = False
         self._has_first_line = False
         self._partial_line = b""
+        self._kept_bytes = 0
         self._news = asyncio.Event()
         self._read_fd, self.write_fd = os.pipe()
         fd_registry.register(self._read_fd)
@@ -100,6 +105,8 @@ class Recording:
             self.greeting = parse_greeting(line)
             self._news.set()
             return
+        if len(line) > _MAX_LINE or self._kept_bytes + len(line) > _MAX_KEPT:
+            return
         name, tab, path = line.decode(errors="surrogateescape").partition("\t")
         if tab and not name:
             self._add_folder(path)
@@ -111,6 +118,7 @@ class Recording:
     def _add_module(self, name: str, path: str | None) -> None:
         if self._begun.get(name) is None and (name in self._begun or len(self._begun) < _MAX_MODULES):
             self._begun[name] = path
+            self._kept_bytes += len(name) + len(path or "")
             self.module_count += path is not None
             self._news.set()
 
@@ -119,7 +127,9 @@ class Recording:
             self.variables[name] = (self.variables[name][0], value)
         elif len(self.variables) < _MAX_VARIABLES:
             self.variables[name] = (next(reversed(self._begun), ""), value)
+            self._kept_bytes += len(name) + _MAX_LINE  # a later value may be longer
 
     def _add_folder(self, path: str) -> None:
         if path not in self.folders and len(self.folders) < _MAX_FOLDERS:
-            self.folders.append(path)
+            self.folders[path] = None
+            self._kept_bytes += len(path)

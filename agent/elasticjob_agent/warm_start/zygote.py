@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import socket
+import stat
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -107,12 +108,10 @@ class Zygote:
         Raises:
             ZygoteLost: it ended before, or the report is none.
         """
-        data, fds = await self._receive()
-        if not data or not fds:
+        data, content = await self._receive()
+        if not data or content is None:
             raise ZygoteLost(f"it ended during the imports{await self._end()}")
-        with os.fdopen(fds[0], "rb") as file:
-            file.seek(0)
-            report = parse_report(file.read(_REPORT_BYTES))
+        report = parse_report(content)
         if report is None:
             raise ZygoteLost("its report is not readable")
         if report.protocol != PROTOCOL:
@@ -173,7 +172,8 @@ class Zygote:
         except OSError as error:
             raise ZygoteLost("it has ended") from error
 
-    async def _receive(self) -> tuple[bytes, list[int]]:
+    async def _receive(self) -> tuple[bytes, bytes | None]:
+        """Return the next message, and the content of the file that came with it, if any."""
         readable = asyncio.Event()
         self._loop.add_reader(self._link, readable.set)
         try:
@@ -183,14 +183,25 @@ class Zygote:
         try:
             data, fds, _, _ = socket.recv_fds(self._link, _MESSAGE_BYTES, 1)
         except OSError:  # it has ended, or was closed meanwhile
-            return b"", []
-        return data, fds
+            return b"", None
+        try:
+            return data, _read_file(fds[0]) if fds else None
+        finally:
+            for fd in fds:  # the kernel may have room for one more than we ask for
+                os.close(fd)
+
+
+def _read_file(fd: int) -> bytes:
+    """Return the content of a memory file; of any other one, which may block, nothing."""
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        return b""
+    return os.pread(fd, _REPORT_BYTES, 0)
 
 
 def _parse(data: bytes) -> dict[str, Any]:
     """Return the message; the imports run in the same process, so any bytes may come."""
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -24,7 +24,7 @@ from elasticjob_agent.warm_start.preload_report import PreloadReport
 from elasticjob_agent.warm_start.program import find_program
 from elasticjob_agent.warm_start.recording import Recording
 from elasticjob_agent.warm_start.zygote import Zygote, ZygoteLost
-from elasticjob_api.import_profile import ImportProfile
+from elasticjob_api.import_profile import ImportProfile, command_digest
 
 log = logging.getLogger(__name__)
 
@@ -212,7 +212,7 @@ class ZygoteBuilder:
         files = {path: report.files[path] for path in imports.modules.values() if path in report.files}
         interpreter = report.greeting.executable if report.greeting else ""
         return ImportProfile(
-            argv=tuple(command.argv),
+            command=command_digest(command.argv),
             interpreter=(interpreter, Path(interpreter).stat().st_mtime_ns),
             modules=imports.modules,
             folders=tuple(imports.folders),

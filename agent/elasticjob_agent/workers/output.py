@@ -125,7 +125,8 @@ def filter_lines(path: Path, patterns: tuple[str, ...], write: Write) -> Write:
 def _append(path: Path, data: bytes) -> None:
     """Append with one write, because several workers share the file. An error loses this copy and is ignored."""
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        # Workers may put a FIFO there, which would block.
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o644)
         try:
             os.write(fd, data)
         finally:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.supervisor import Console, Supervisor
+from elasticjob_agent.supervisor import Console, FileSink, StartError, Supervisor
 from testing.waiting import aeventually
 from tests.integration.supervisor.commands import Builder, RecordingConsole, sentence
 
@@ -130,6 +130,29 @@ async def test_a_log_file_that_cannot_be_opened_closes_the_pipes(supervisor: Sup
 
 def _descriptors() -> set[str]:
     return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+@pytest.mark.parametrize("kind", ["a FIFO", "a FIFO that is read", "a link to a FIFO"])
+async def test_a_log_file_that_a_worker_has_replaced_is_an_error(
+    supervisor: Supervisor, build: Builder, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "log"
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    path.symlink_to(fifo) if kind == "a link to a FIFO" else fifo.rename(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if kind == "a FIFO that is read" else -1
+    for sink in (FileSink(path), RecordingConsole().sink(path)):
+        with pytest.raises(StartError, match="log: it is a FIFO"):
+            await supervisor.spawn([build("true", stdout=sink)])
+    if reader >= 0:
+        os.close(reader)
+
+
+async def test_a_worker_may_block_on_its_log_file(supervisor: Supervisor, build: Builder, tmp_path: Path) -> None:
+    show = "import os; print(os.get_blocking(1))"
+    [child] = await supervisor.spawn([build.python(show, stdout=FileSink(tmp_path / "log"))])
+    await child.drained
+    assert (tmp_path / "log").read_text() == "True\n"
 
 
 async def test_a_stalled_console_does_not_delay_the_file(

@@ -140,6 +140,28 @@ async def test_an_installed_module_that_is_the_script_is_not_imported_ahead(
     assert sentences() == notes
 
 
+@pytest.mark.parametrize("module", ["app.train", "app.__main__"])
+async def test_an_installed_program_is_never_imported_ahead(node: WarmNode, module: str) -> None:
+    """Its code may do the work of the script: the first is the script itself, as an installed file."""
+    app, log = node.packages / "app", node.folder / "log"
+    app.mkdir()
+    (app / "__init__.py").write_text("")
+    text = node.script(f"import {module}, fractions").read_text()
+    note = (
+        f"import os\nfd = os.open({str(log)!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n"
+        "os.write(fd, __name__.encode() + b'\\n')\nos.close(fd)\n"
+    )
+    (app / "__main__.py").write_text(note)
+    script = app / "train.py"
+    script.write_text(note + "if __name__ == '__main__':\n" + textwrap.indent(text, "    "))
+    await node.start(PYTHON, script)
+    await node.ran()
+    await node.forked_ahead()
+    assert await node.restart(PYTHON, script) == [True, True]
+    await node.ran()
+    assert sorted(log.read_text().splitlines()) == sorted(4 * ["__main__", module])
+
+
 async def test_a_missing_command_is_the_error_of_a_cold_start(node: WarmNode, sentences: Sentences) -> None:
     for _ in range(2):
         with pytest.raises(CommandNotFound):

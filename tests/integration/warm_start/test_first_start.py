@@ -17,7 +17,7 @@ from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
 from elasticjob_agent.warm_start import warm_starter
 from elasticjob_agent.warm_start.profiles import Profiles
 from elasticjob_agent.warm_start.warm_starter import WarmStart
-from elasticjob_api.import_profile import decode_profile, encode_profile
+from elasticjob_api.import_profile import command_digest, decode_profile, encode_profile
 from elasticjob_api.keys import Keys
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_etcd.client import EtcdClient
@@ -149,7 +149,7 @@ async def test_a_profile_never_runs_another_program_in_the_place_of_a_zygote(
     profile = decode_profile(own.value)
     assert profile is not None
     for argv in (("/bin/sh", "-c", f"exec {' '.join(node.argv())}"), (node.argv()[0], "-S", *node.argv()[1:])):
-        forged = encode_profile(replace(profile, argv=argv))
+        forged = encode_profile(replace(profile, command=command_digest(argv)))
         assert forged is not None
         await etcd.txn(Txn((), (Put(keys.import_profile, forged),)))
         assert await node.start(*argv) == [False, False]

@@ -1,6 +1,7 @@
 """The imports of a worker, as read from the pipe of its recorder; any program of the user may write to it."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,12 +39,21 @@ async def _complete(recording: Recording) -> None:
     await recording.wait_complete(greeting_s=1000.0, quiet_s=0.05)
 
 
+async def _write(recording: Recording, data: bytes) -> None:
+    os.set_blocking(recording.write_fd, False)
+    rest = memoryview(data)
+    while rest:
+        with contextlib.suppress(BlockingIOError):
+            rest = rest[os.write(recording.write_fd, rest) :]
+        await asyncio.sleep(0)
+
+
 async def test_a_recording_has_the_greeting_and_the_modules_in_their_order(recording: Recording) -> None:
     os.write(recording.write_fd, _HELLO + b"torch\t/lib/torch.py\n\t/job/lib\nnumpy\tbuilt-in\ntorch\t/other\n")
     await _complete(recording)
     assert recording.greeting is not None
     assert list(recording.modules.items()) == [("torch", "/lib/torch.py"), ("numpy", "built-in")]
-    assert recording.folders == ["/job/lib"]
+    assert list(recording.folders) == ["/job/lib"]
     assert not recording.has_ended
 
 
@@ -76,6 +86,24 @@ async def test_a_line_without_an_end_takes_little_memory(recording: Recording) -
     recording.worker_started()
     await aeventually(lambda: recording.has_ended, what="the end of the pipe")
     assert len(recording._partial_line) <= MAX_BYTES + 1
+
+
+async def test_long_lines_and_paths_take_a_limited_memory(recording: Recording) -> None:
+    os.write(recording.write_fd, _HELLO + b"huge\t/" + b"x" * 4096 + b"\n")
+    await _write(recording, b"".join(b"m%d\t/" % number + b"x" * 4000 + b"\n" for number in range(6000)))
+    recording.worker_started()
+    await aeventually(lambda: recording.has_ended, what="the end of the pipe")
+    assert "huge" not in recording.modules
+    assert 1000 < len(recording.modules) < (1 << 24) / 4000
+
+
+async def test_many_folders_are_found_without_a_search(recording: Recording) -> None:
+    folders = b"".join(b"\t/" + b"x" * 3000 + b"%d\n" % number for number in range(1000))
+    await _write(recording, _HELLO + 3 * folders)
+    recording.worker_started()
+    await aeventually(lambda: recording.has_ended, what="the end of the pipe")
+    assert len(recording.folders) == 1000
+    assert isinstance(recording.folders, dict)  # a list of them would be searched for each line
 
 
 async def test_the_end_of_the_worker_ends_the_wait(recording: Recording) -> None:

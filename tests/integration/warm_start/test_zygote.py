@@ -150,3 +150,49 @@ async def test_a_cancelled_fork_leaves_no_worker(node: WarmNode, supervisor: Sup
     await zygote.close()
     assert supervisor._preforked == {}
     assert not Path(f"/proc/{zygote.child.pid}").exists()  # noqa: ASYNC240
+
+
+def _count_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize("kind", ["a counter of events", "a pipe"])
+async def test_a_report_that_is_no_memory_file_is_not_read(node: WarmNode, supervisor: Supervisor, kind: str) -> None:
+    """A read of such a file may never return."""
+    zygote = await _start(node, _command(node))
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    end, *others = os.pipe() if kind == "a pipe" else [os.eventfd(0)]
+    with ours, theirs:
+        socket.send_fds(theirs, [b'{"report": true}'], [end])
+        with pytest.raises(ZygoteLost, match="its report is not readable"):
+            await Zygote(supervisor, zygote.child, ours).read_report()
+    for fd in (end, *others):
+        os.close(fd)
+    await zygote.close()
+
+
+async def test_descriptors_that_a_zygote_sends_are_closed(node: WarmNode, supervisor: Supervisor) -> None:
+    zygote = await _start(node, _command(node))
+    await zygote.read_report()
+    before = _count_descriptors()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    with ours, theirs:
+        hostile = Zygote(supervisor, zygote.child, ours)
+        for _ in range(5):
+            socket.send_fds(theirs, [b"{}"], [theirs.fileno()] * 3)
+            await hostile._receive()
+        assert _count_descriptors() == before + 2
+    await zygote.close()
+
+
+async def test_nested_json_of_a_zygote_is_no_message(node: WarmNode, supervisor: Supervisor) -> None:
+    zygote = await _start(node, _command(node))
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    with ours, theirs:
+        theirs.send(b"[" * 60_000)
+        with pytest.raises(ZygoteLost):
+            await Zygote(supervisor, zygote.child, ours).fork(0)
+    await zygote.close()

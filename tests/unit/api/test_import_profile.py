@@ -2,16 +2,17 @@
 
 import json
 import random
+import tracemalloc
 import zlib
 from dataclasses import replace
 
 import pytest
 
 from elasticjob_api.constants import IMPORT_PROFILE_BYTES
-from elasticjob_api.import_profile import ImportProfile, decode_profile, encode_profile
+from elasticjob_api.import_profile import ImportProfile, command_digest, decode_profile, encode_profile
 
 PROFILE = ImportProfile(
-    argv=("python", "train.py", "\udcff"),
+    command=command_digest(["python", "train.py", "\udcff"]),
     interpreter=("/usr/bin/python3.11", 5),
     modules={"torch": "/usr/lib/python3/torch/__init__.py", "é": "", "é.part": "/usr/lib/python3/torch/__init__.py"},
     folders=("/opt/\udcff",),
@@ -66,8 +67,39 @@ def test_a_module_without_a_file_counts_as_the_package_of_another_alone() -> Non
 def test_a_profile_that_is_too_large_is_not_written() -> None:
     dice = random.Random(0)
     modules = {f"m{number}": dice.randbytes(40).hex() for number in range(5000)}
-    large = ImportProfile(argv=(), interpreter=("", 0), modules=modules, folders=(), files={}, denied=(), seconds=1.0)
+    large = ImportProfile(
+        command="", interpreter=("", 0), modules=modules, folders=(), files={}, denied=(), seconds=1.0
+    )
     assert encode_profile(large) is None
+
+
+def test_long_names_take_little_memory() -> None:
+    # Each name is one of 150 nested packages. A non-BMP letter makes each character take four bytes.
+    modules = {f"\U0001d4d0.a{number}" + ".a" * 145: "" for number in range(1000)}
+    value = {**_VALUE, "modules": modules, "files": {"": 0}}
+    data = zlib.compress(json.dumps(value).encode())
+    tracemalloc.start()
+    found = decode_profile(data)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found is not None
+    assert found.modules == modules
+    assert peak < 10 << 20
+
+
+@pytest.mark.parametrize("name", ["LD_\n2026-01-01 forged", "OMP_\x1b[31m", "A\u2028B"])
+def test_a_variable_whose_name_would_change_a_log_is_in_no_profile(name: str) -> None:
+    assert decode_profile(zlib.compress(json.dumps({**_VALUE, "variables": {name: ""}}).encode())) is None
+
+
+def test_a_profile_has_no_argument_of_the_command() -> None:
+    data = encode_profile(replace(PROFILE, command=command_digest(["python", "train.py", "--token", "secret"])))
+    assert data is not None
+    assert b"secret" not in zlib.decompress(data)
+
+
+def test_an_older_reader_takes_it_for_that_of_another_command() -> None:
+    assert _VALUE["argv"] == [command_digest(["python", "train.py", "\udcff"])]
 
 
 def test_a_profile_of_very_many_modules_can_be_read() -> None:

@@ -54,6 +54,20 @@ def test_a_greeting_without_a_fact_is_none(name: str) -> None:
     assert parse_greeting(ascii({key: value for key, value in _GREETING.items() if key != name}).encode()) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("pid", "1e999"),
+        ("version", f"[{'9' * 5000}, 1, 1]"),
+        ("version", f"[{'3, ' * 9000}]"),
+        ("version", "[3, -1, 0]"),
+    ],
+)
+def test_a_number_that_is_none_makes_no_greeting(name: str, value: str) -> None:
+    line = ascii({**_GREETING, name: "here"}).replace("'here'", value)
+    assert parse_greeting(line.encode()) is None
+
+
 def test_a_long_line_is_no_greeting() -> None:
     assert parse_greeting(ascii({**_GREETING, "more": "x" * MAX_BYTES}).encode()) is None
 

@@ -21,7 +21,7 @@ from elasticjob_operator.model.objects import uid_of
 from elasticjob_operator.policy.etcd.kept_profiles import MOST_OF_NAMESPACE
 
 _PROFILE = ImportProfile(
-    argv=("python", "train.py"),
+    command="sha256:0",
     interpreter=("/usr/bin/python3.11", 5),
     modules={"torch": "/usr/lib/python3/torch/__init__.py"},
     folders=(),

@@ -69,6 +69,7 @@ class Preload:
         self._varying: "set[str]" = set(plan["varying"])  # type: ignore[call-overload]
         self.environment.mark(self._varying)
         self._script = str(plan["script"])
+        self._script_file = os.path.realpath((getattr(sys, "argv", None) or [""])[0])
         self._modules_before = modules_before
         self._own_modules = set(sys.modules) - modules_before
         self._of_site: "set[str]" = set()
@@ -164,11 +165,9 @@ class Preload:
         before = set(sys.modules)
         try:
             spec = importlib.util.find_spec(name)
-            if spec is None or not self._is_below(spec):
+            if spec is None or not self._is_below(spec) or not _is_same_file(spec.origin, origin):
                 return
-            if not _is_same_file(spec.origin, origin):
-                return
-            if self._is_script(name) and spec.submodule_search_locations is None:
+            if self._is_program(spec):
                 return
             importlib.import_module(name)
         except BaseException as error:  # noqa: BLE001 - the module of a worker may raise anything, also SystemExit
@@ -191,6 +190,13 @@ class Preload:
     def _is_script(self, name: str) -> bool:
         """Whether `-m` runs this module: runpy warns if it is there already. A package may be there."""
         return bool(self._script) and name in {self._script, self._script + ".__main__"}
+
+    def _is_program(self, spec: "ModuleSpec") -> bool:
+        """Whether this is the script, or another module that is a program: its code may do the work of the script."""
+        if spec.submodule_search_locations is not None:
+            return False
+        is_script_file = bool(spec.origin) and os.path.realpath(str(spec.origin)) == self._script_file
+        return is_script_file or self._is_script(spec.name) or spec.name.endswith(".__main__")
 
     def _compare_path(self, package: str) -> None:
         """Record a package whose import has changed sys.path, other than at its end."""
