@@ -45,9 +45,10 @@ class _Store:
         """Return the profile."""
         return self.data
 
-    async def save(self, data: bytes) -> None:
+    async def save(self, data: bytes) -> bool:
         """Replace the profile."""
         self.data = data
+        return True
 
 
 class Node:

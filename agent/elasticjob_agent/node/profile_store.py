@@ -33,19 +33,21 @@ class EtcdProfileStore:
             async with asyncio.timeout(READ_S):
                 found = await self._etcd.get(self._own) or await self._etcd.get(self._earlier)
         except (EtcdError, TimeoutError) as error:
-            log.info("warm start: the import profile was not read: %s", error or f"no answer within {READ_S:g} s")
+            text = str(error) or f"no answer within {READ_S:g} s"
+            log.info("warm start: the import profile was not read: %s", text)
             return None
         return found.value if found else None
 
-    async def save(self, data: bytes) -> None:
-        """Replace the job's own profile, if the session of this agent has not ended."""
+    async def save(self, data: bytes) -> bool:
+        """Replace the job's own profile, if the session of this agent has not ended; return whether it was replaced."""
         me = self._writer()
         if me is None:
-            return
+            return False
         try:
             result = await self._etcd.txn(Txn((me.owns_key,), (Put(self._own, data),)))
         except EtcdError as error:
             log.info("warm start: the import profile was not written: %s", error)
-            return
+            return False
         if not result.succeeded:
             log.info("warm start: the import profile was not written: the session of this node has ended")
+        return result.succeeded

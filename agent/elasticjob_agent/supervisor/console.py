@@ -5,8 +5,9 @@ to its file. O_NONBLOCK does not help: the flag belongs to the open file. The ag
 and its parent, and *their* writes would break. A poll before the write does not help either, because another process
 may fill the pipe in between.
 
-So one thread, started at the first write, may block. Between it and the callers is a bounded buffer. When the buffer is
-full, whole writes are dropped and counted. The count is shown as soon as the console accepts bytes again.
+So one thread, started at the first write, may block. If none can be started, the lines wait for the next write or the
+end. Between it and the callers is a bounded buffer. When the buffer is full, whole writes are dropped and counted. The
+count is shown as soon as the console accepts bytes again.
 """
 
 import collections
@@ -57,10 +58,7 @@ class Console:
                 return
             self._append_notice()
             self._append(lines)
-            if not self._thread:
-                self._drained_s = time.monotonic()
-                self._thread = threading.Thread(target=self._run, name="console", daemon=True)
-                self._thread.start()
+            self._start_thread()
 
     def is_behind(self) -> bool:
         """Whether much is queued and it moves: a caller with more lines should wait, so that none are dropped."""
@@ -74,11 +72,25 @@ class Console:
         """Accept no more and wait up to `within_s` for the queue; return whether everything was written."""
         with self._changed:
             self._append_notice()
+            if self._waiting:
+                self._start_thread()
             self._closed = True
             self._changed.notify()
         if self._thread:
             self._thread.join(within_s)
         return not self._waiting and self.error is None
+
+    def _start_thread(self) -> None:
+        """Start the thread if there is none; a limit of processes may allow none now, and the lines wait."""
+        if self._thread:
+            return
+        thread = threading.Thread(target=self._run, name="console", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            return
+        self._drained_s = time.monotonic()
+        self._thread = thread
 
     def _append(self, lines: bytes) -> None:
         self._waiting.append(lines)

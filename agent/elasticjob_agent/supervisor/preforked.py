@@ -58,6 +58,11 @@ class PreforkedWorker:
             self.registered.set_result(False)
 
 
+def describe_loss(worker: PreforkedWorker) -> str:
+    """Return why this worker cannot become a command, as a sentence that names it."""
+    return f"a worker that was forked ahead: {worker.loss}" if worker.loss.startswith("it ") else worker.loss
+
+
 def describe_losses(names: Sequence[str], workers: Sequence[PreforkedWorker]) -> str:
     """Return why some commands of these names were started cold, although these workers were to become them."""
     lost = [(name, worker.loss) for name, worker in zip(names, workers, strict=False) if worker.loss]

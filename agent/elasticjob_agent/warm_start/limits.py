@@ -24,4 +24,4 @@ class Limits:
     more_modules: int = 50
     """Imported after the zygote was begun, for which it is built again."""
     max_builds: int = 8
-    """Zygotes in an agent's life, so that imports that fail again and again cost little."""
+    """Zygotes in a row without a warm start, so that imports that fail again and again cost little."""

@@ -47,6 +47,10 @@ class MemoryMonitor:
             raise MemoryShortError(reason)
         return memory_policy.limit_of_zygote(memory)
 
+    def note_excess(self, limit: int) -> None:
+        """Record that the imports have taken more than `limit`: the next zygote needs more room."""
+        self.used = memory_policy.expected_after_excess(limit)
+
     async def wait_until_short(self) -> str:
         """Return the reason for which the zygote must end, once there is one."""
         while True:

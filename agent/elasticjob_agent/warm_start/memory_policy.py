@@ -9,6 +9,10 @@ from elasticjob_agent.host.memory import MemoryUsage
 
 _RESERVE_SHARE = 0.05
 _MAX_RESERVE = 1 << 30
+_LEAST = 16 << 20
+"""Bytes that an interpreter needs for a few imports."""
+_EXCESS = 1.25
+"""How much more room than last time there must be, after imports have taken more than their limit."""
 _UNKNOWN = "the memory that is left is not known: /proc/meminfo does not show it"
 
 
@@ -18,7 +22,12 @@ def refuse_build(memory: MemoryUsage | None, *, expected: int) -> str:
         return _UNKNOWN
     if expected > limit_of_zygote(memory):
         return f"{refuse_waiting(memory) or _left(memory)}; the imports take {size(expected)}"
-    return refuse_waiting(memory)
+    return refuse_waiting(memory) or (f"memory is short: {_left(memory)}" if limit_of_zygote(memory) < _LEAST else "")
+
+
+def expected_after_excess(limit: int) -> int:
+    """Return the bytes to expect of imports that have taken more than `limit`."""
+    return int(limit * _EXCESS)
 
 
 def limit_of_zygote(memory: MemoryUsage) -> int:

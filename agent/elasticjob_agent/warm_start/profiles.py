@@ -16,8 +16,8 @@ class ProfileStore(Protocol):
     async def load(self) -> bytes | None:
         """Return the profile, None if there is none."""
 
-    async def save(self, data: bytes) -> None:
-        """Replace the profile."""
+    async def save(self, data: bytes) -> bool:
+        """Replace the profile; return False if a later attempt may succeed."""
 
 
 class Profiles:
@@ -25,6 +25,8 @@ class Profiles:
 
     def __init__(self, store: ProfileStore) -> None:
         self._store = store
+        self.is_unwritten = False
+        """Whether the last profile that was to be written has not been."""
 
     async def read(self, commands: Sequence[Command]) -> ImportProfile | None:
         """Return the profile that fits these workers, None if there is none."""
@@ -39,4 +41,4 @@ class Profiles:
         if data is None or command.env.get(variable) != value:
             return
         if await self._store.load() != data:
-            await self._store.save(data)
+            self.is_unwritten = not await self._store.save(data)

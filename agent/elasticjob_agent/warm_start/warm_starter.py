@@ -17,7 +17,7 @@ from collections.abc import Collection, Coroutine, Sequence
 
 from elasticjob_agent.host.oom import OomCounter
 from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Supervisor, SupervisorError
-from elasticjob_agent.supervisor.preforked import PreforkedWorker, describe_losses
+from elasticjob_agent.supervisor.preforked import PreforkedWorker, describe_loss, describe_losses
 from elasticjob_agent.warm_start import cold_reasons, eligibility
 from elasticjob_agent.warm_start.cold_reasons import ColdReasons
 from elasticjob_agent.warm_start.early_ends import MAX_EARLY_ENDS, EarlyEnds, WorkerEnd
@@ -170,7 +170,7 @@ class WarmStart:
         if len(alive) < len(commands):
             if ready.zygote.child.exit.done() and not self._zygote.is_building:
                 await self._zygote.discard()  # so that one of these workers records its imports
-            losses = (worker.loss for worker in ready.workers if worker.loss)
+            losses = (describe_loss(worker) for worker in ready.workers if worker.loss)
             return [], next(losses, ready.fork_failure or "not all workers are forked yet")
         taken = alive[: len(commands)]
         ready.workers = [worker for worker in alive if worker not in taken]
@@ -180,7 +180,10 @@ class WarmStart:
         """Record a start, and the reason of a cold one."""
         self._reasons.started(reason)
         self._started_s = time.monotonic()
-        self._early_ends.start(is_warm=any(child.is_warm for child in children))
+        is_warm = any(child.is_warm for child in children)
+        self._early_ends.start(is_warm=is_warm)
+        if is_warm:
+            self._builder.note_warm_start()
 
     # --- between rounds ----------------------------------------------------------------------------------------
 
@@ -270,6 +273,8 @@ class WarmStart:
             await self._zygote.refill(ready, len(commands))
             await self._write_profile(commands, ready)
         await self._zygote.report_memory(ready)
+        if self._profiles is not None and self._profiles.is_unwritten:  # etcd was away when the zygote was built
+            await self._write_profile(commands, ready)
 
     async def _build_again(self, commands: Sequence[Command], profile: ImportProfile) -> ReadyZygote | None:
         """Repeat the imports of a zygote whose files have changed; None if that fails, and the next round records."""

@@ -19,7 +19,7 @@ from elasticjob_agent.warm_start.eligibility import StartConditions
 from elasticjob_agent.warm_start.import_source import ImportSource
 from elasticjob_agent.warm_start.injection import Write, stream_kinds
 from elasticjob_agent.warm_start.limits import Limits
-from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor
+from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor, MemoryShortError
 from elasticjob_agent.warm_start.preload_report import PreloadReport
 from elasticjob_agent.warm_start.program import find_program
 from elasticjob_agent.warm_start.recording import Recording
@@ -87,6 +87,7 @@ class ZygoteBuilder:
         self._of_script: frozenset[str] | None = None
         """The variables that only the script can have set, by a zygote that has imported all packages."""
         self._builds = 0
+        """Zygotes since the last warm start."""
 
     def conditions(self, command: Command) -> StartConditions:
         """Return what this command must have in common with a zygote that it is forked from."""
@@ -169,7 +170,11 @@ class ZygoteBuilder:
             await zygote.close(exit_s=self._limits.exit_s)
             if expected:
                 raise NotEligibleError("the imports did something else on this node")
-        raise NotEligibleError(f"{self._limits.max_builds} attempts to repeat the imports have failed")
+        raise NotEligibleError(f"{self._limits.max_builds} zygotes in a row led to no warm start")
+
+    def note_warm_start(self) -> None:
+        """Record that workers have started warm: the builds so far were worth their cost."""
+        self._builds = 0
 
     async def _start(self, command: Command, imports: ImportSource, files: Mapping[str, int]) -> Zygote:
         return await Zygote.start(
@@ -190,7 +195,8 @@ class ZygoteBuilder:
             async with asyncio.timeout(longest_s):
                 return await guarded(zygote.read_report, zygote.child.pid, limit=limit, has_pace=expected is None)
         except MemoryLimitError as error:
-            raise NotEligibleError(str(error)) from None
+            self._memory.note_excess(limit)
+            raise MemoryShortError(str(error)) from None
         except TimeoutError:
             # A busy machine may be the reason, so another zygote may try it.
             raise ZygoteLost(f"the imports took longer than {longest_s:.0f} s") from None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from elasticjob_agent.supervisor import Child, Command, LineSink
+from elasticjob_api.one_line import shorten
 from elasticjob_api.records import StartReport
 
 _LOST = "a worker that was forked ahead has ended"
@@ -32,7 +33,7 @@ class StartObserver:
     def report(self, children: Sequence[Child], cold_reason: str) -> StartReport:
         """Return the report about these workers; `cold_reason` is empty if all were to be started warm."""
         warm = sum(child.is_warm for child in children)
-        reason = "" if warm == len(children) else (cold_reason or _LOST)[:_REASON_LIMIT]
+        reason = "" if warm == len(children) else shorten(cold_reason or _LOST, _REASON_LIMIT)
         return StartReport(warm=warm, cold_reason=reason, first_output_s=self._first_output_s(children))
 
     def _first_output_s(self, children: Sequence[Child]) -> float | None:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pty
+import threading
 import tty
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,6 +139,31 @@ def test_a_broken_pipe_is_recorded_and_raises_nothing(pipe: tuple[int, int]) -> 
     console.write(b"lost too\n")
     assert isinstance(console.error, BrokenPipeError)
     assert not console.close()
+
+
+def test_lines_wait_while_no_thread_can_be_started(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    console = Console(pipe[1])
+    with monkeypatch.context() as limit:
+        limit.setattr(threading.Thread, "start", refuse)
+        console.write(b"first\n")
+        console.write(b"second\n")
+    assert console.close(within_s=30)
+    assert os.read(pipe[0], 100) == b"first\nsecond\n"
+
+
+def test_a_console_without_a_thread_closes_with_its_lines_unwritten(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    console = Console(pipe[1])
+    console.write(b"first\n")
+    assert not console.close(within_s=0)
 
 
 def test_an_unused_console_has_no_thread_and_closes(pipe: tuple[int, int]) -> None:

@@ -157,7 +157,7 @@ async def test_a_waiting_worker_that_is_killed_is_a_cold_start(node: WarmNode, s
     await _runs_cold(node)
     await node.forked_ahead()
     await _runs_warm(node)
-    assert sentences() == ["not warm: it has ended"]
+    assert sentences() == ["not warm: a worker that was forked ahead: it has ended"]
 
 
 async def test_a_worker_that_is_killed_just_before_its_command_is_started_cold(

@@ -271,6 +271,23 @@ async def test_an_etcd_that_is_gone_makes_a_cold_start(node: WarmNode, renew: Re
     await node.forked_ahead()
 
 
+async def test_a_profile_that_could_not_be_written_is_written_after_a_later_round(
+    node: WarmNode, supervisor: Supervisor, etcd: EtcdClient, keys: Keys, session: SessionIdentity
+) -> None:
+    sessions: list[SessionIdentity] = []
+    store = EtcdProfileStore(etcd, keys, lambda: sessions[0] if sessions else None)
+    node.env["GROUP_RANK"] = "0"
+    node.starter = WarmStart(supervisor, varying=VARYING, output=node.preload, limits=FAST, profiles=Profiles(store))
+    node.script()
+    await node.start()
+    await node.forked_ahead()
+    assert await store.load() is None
+    sessions.append(session)
+    assert await node.restart() == [True, True]
+    await node.settled()
+    assert await store.load() is not None
+
+
 async def test_a_node_that_imports_something_else_starts_cold(
     node: WarmNode, renew: Renew, sentences: Sentences
 ) -> None:

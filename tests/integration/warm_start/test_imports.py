@@ -361,7 +361,23 @@ async def test_too_many_builds_keep_all_starts_cold(make_node: MakeNode, sentenc
     await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
     assert await node.restart() == [False, False]
     await node.ran()
-    assert sentences()[1:] == ["not warm: 1 attempts to repeat the imports have failed"]
+    assert sentences()[1:] == ["not warm: 1 zygotes in a row led to no warm start"]
+
+
+async def test_a_zygote_that_led_to_a_warm_start_does_not_count(make_node: MakeNode) -> None:
+    node = make_node(limits=Limits(quiet_s=0.2, max_builds=1))
+    node.script()
+    await node.start()
+    for _ in range(3):
+        await node.forked_ahead()
+        assert await node.restart() == [True, True]
+        await node.ran()
+        await node.forked_ahead()
+        for pid in (node.zygote(), *node.waiting()):
+            os.kill(pid, signal.SIGKILL)
+        await aeventually(lambda: not node.waiting(), what="the end of the workers that waited")
+        assert await node.restart() == [False, False]
+        await node.ran()
 
 
 async def test_an_import_that_returns_in_a_forked_child_too_runs_the_script_once(node: WarmNode) -> None:

@@ -18,6 +18,10 @@ MIB, GIB = 1 << 20, 1 << 30
 _OWN_SCORE = Path("/proc/self/oom_score_adj").read_text().strip()
 _SHOW_SCORE = "import decimal; print('value', os.environ['ROUND'], open('/proc/self/oom_score_adj').read(), flush=True)"
 _LOSE_THE_FILE = " sys.modules['elasticjob_warm_start.oom_score']._FILE = '/proc/self/absent'"
+_LARGE = (
+    "import sys, time\nDATA = bytearray(b'x') * (100 << 20)\n"
+    "if 'elasticjob_warm_start.prefork' in sys.modules: time.sleep(1)"
+)
 _SHORT = MemoryUsage(total=8 * GIB, left=GIB // 4)
 _REASON = "memory is short: 256 MiB of 8.0 GiB are left"
 
@@ -134,14 +138,33 @@ async def test_no_zygote_is_built_while_memory_is_short(node: WarmNode, machine:
     assert all(await node.restart())
 
 
-async def test_imports_over_their_limit_are_ended_and_not_repeated(node: WarmNode, machine: Machine) -> None:
-    machine.memory = MemoryUsage(total=8 * GIB, left=8 * GIB // 20 + MIB)
-    node.script()
+async def test_imports_over_their_limit_are_repeated_once_more_memory_is_left(node: WarmNode, machine: Machine) -> None:
+    machine.memory = MemoryUsage(total=8 * GIB, left=8 * GIB // 20 + 40 * MIB)
+    node.package("large", _LARGE)
+    node.script("import large, decimal")
     await node.start()
     await node.settled()
+    assert node.starter.reason == "the first workers record their imports"
     assert not await _any_warm(node)
     await node.ran()
-    assert node.starter.reason.startswith("the imports take more than 0 MiB")
+    limit = "the imports take more than 20 MiB, which is half of the memory that was left"
+    assert node.starter.reason == f"the zygote could not be built: {limit}"
+    await node.settled()
+    machine.memory = MemoryUsage(total=8 * GIB, left=4 * GIB)
+    await node.restart()
+    await node.forked_ahead()
+    assert all(await node.restart())
+
+
+async def test_imports_over_their_limit_are_not_repeated_in_as_little_memory(node: WarmNode, machine: Machine) -> None:
+    machine.memory = MemoryUsage(total=8 * GIB, left=8 * GIB // 20 + 40 * MIB)
+    node.package("large", _LARGE)
+    node.script("import large, decimal")
+    for _ in range(3):
+        await node.restart()
+        await node.settled()
+    await node.restart()
+    assert node.starter.reason == "the zygote could not be built: 449 MiB of 8.0 GiB are left; the imports take 25 MiB"
 
 
 async def _any_warm(node: WarmNode) -> bool:

@@ -95,7 +95,7 @@ async def test_a_zygote_without_numbers_for_descriptors_is_a_cold_start(node: Wa
     await node.settled()
     assert await node.restart() == [False, False]
     await node.ran()
-    assert sentences() == ["not warm: it has ended"]
+    assert sentences() == ["not warm: a worker that was forked ahead: it has ended"]
     assert b"Traceback" not in node.preload.data
 
 

@@ -35,6 +35,9 @@ _ROWS = {
         "test_process_limits.py::test_a_zygote_that_may_fork_no_more_is_a_reason_until_it_may"
     ),
     "memory is short: 102 MiB of 2.0 GiB are left": ("test_memory_monitor.py::test_a_zygote_ends_when_memory_is_short"),
+    "the imports take more than 300 MiB, …": (
+        "test_memory_monitor.py::test_imports_over_their_limit_are_repeated_once_more_memory_is_left"
+    ),
     "the zygote is gone: it has ended": "test_faults.py::test_an_idle_zygote_that_is_killed_is_built_again",
     "the zygote did not fork its workers within 30 s": "test_faults.py::test_a_stopped_zygote_is_replaced",
     "the zygote could not be built: the imports took longer than 600 s": (
@@ -76,10 +79,7 @@ _ROWS = {
     "lib.__getattr__ raises RuntimeError in the zygote; let it raise AttributeError": (
         "test_imports.py::test_an_attribute_function_that_raises_is_named_with_the_cure"
     ),
-    "8 attempts to repeat the imports have failed": "test_imports.py::test_too_many_builds_keep_all_starts_cold",
-    "the imports take more than 300 MiB, …": (
-        "test_memory_monitor.py::test_imports_over_their_limit_are_ended_and_not_repeated"
-    ),
+    "8 zygotes in a row led to no warm start": "test_imports.py::test_too_many_builds_keep_all_starts_cold",
     "2 warm starts in a row ended early": "test_early_ends.py::test_two_crashes_in_a_row_end_the_warm_starts",
     "a worker that was forked ahead hung": "test_faults.py::test_a_worker_that_hangs_as_it_starts_ends_the_warm_starts",
 }
@@ -100,7 +100,7 @@ _FRAGMENTS = (
     ".__getattr__ raises RuntimeError in the zygote; let it raise AttributeError",
     "redirects or closes a standard stream; ",
     "makes its process a subreaper, ",
-    " attempts to repeat the imports have failed",
+    " zygotes in a row led to no warm start",
     "the imports take more than ",
     " warm starts in a row ended early",
     "the zygote did not fork its workers within ",

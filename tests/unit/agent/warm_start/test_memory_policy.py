@@ -38,6 +38,7 @@ def test_a_zygote_may_take_half_of_what_is_left(total: int, left: int, limit: in
             400 * MIB,
             "memory is short: 90 MiB of 2.0 GiB are left; the imports take 400 MiB",
         ),
+        (MemoryUsage(2 * GIB, 130 * MIB), 0, "memory is short: 130 MiB of 2.0 GiB are left"),
         (None, 0, "the memory that is left is not known: /proc/meminfo does not show it"),
     ],
 )
