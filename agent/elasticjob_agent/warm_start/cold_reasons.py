@@ -26,8 +26,10 @@ class ColdReasons:
             log.info("not warm: %s", reason)
 
     def started(self, reason: str) -> None:
-        """Record a start, and log the reason of a cold one, unless it was the last one logged."""
+        """Record and log a start; a reason is not logged again and again."""
         self.last = reason
+        if not reason:
+            log.info("the workers were started warm")
         if not self.refusal:
             if reason and reason != self._logged:
                 log.info("not warm: %s", reason)

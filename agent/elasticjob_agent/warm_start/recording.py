@@ -30,7 +30,8 @@ class Recording:
         self.variables: dict[str, tuple[str, str]] = {}
         """Environment variables that were changed, each with the module imported before, and its last value.
 
-        The value is as `ascii` writes it, and empty if it is too long. It is never shown.
+        The value is as `ascii` writes it. It is empty if it is too long, or has changed twice: a script may set one for
+        a single import. It is never shown.
         """
         self.greeting: Greeting | None = None
         self.has_ended = False
@@ -124,10 +125,11 @@ class Recording:
 
     def _add_variable(self, name: str, value: str) -> None:
         if name in self.variables:
-            self.variables[name] = (self.variables[name][0], value)
+            module, first = self.variables[name]
+            self.variables[name] = (module, first if value == first else "")
         elif len(self.variables) < _MAX_VARIABLES:
             self.variables[name] = (next(reversed(self._begun), ""), value)
-            self._kept_bytes += len(name) + _MAX_LINE  # a later value may be longer
+            self._kept_bytes += len(name) + len(value)
 
     def _add_folder(self, path: str) -> None:
         if path not in self.folders and len(self.folders) < _MAX_FOLDERS:

@@ -163,18 +163,19 @@ state = Derived()
 """
 
 
+@pytest.mark.parametrize("module", ["filelock._api", "filelock._core._fork"])
 @pytest.mark.parametrize(
     ("name", "notes"), [("_ForkState", []), ("Lock", ["not preloaded: filelock (keeps the number of its process)"])]
 )
 async def test_a_known_object_that_replaces_its_pid_after_a_fork_is_made_ahead(
-    node: WarmNode, sentences: Sentences, name: str, notes: list[str]
+    node: WarmNode, sentences: Sentences, module: str, name: str, notes: list[str]
 ) -> None:
-    folder = node.packages / "filelock"
-    folder.mkdir()
-    (folder / "__init__.py").write_text("from . import _api")
-    (folder / "_api.py").write_text(_KEEPER.format(name=name))
+    file = node.packages / (module.replace(".", "/") + ".py")
+    file.parent.mkdir(parents=True)
+    (node.packages / "filelock" / "__init__.py").write_text(f"import {module}")
+    file.write_text(_KEEPER.format(name=name))
     node.script(
-        "import decimal, filelock\nis_own = filelock._api.state.pid == os.getpid()\n"
+        f"import decimal, filelock\nis_own = {module}.state.pid == os.getpid()\n"
         "print('value', os.environ['ROUND'], is_own, flush=True)"
     )
     await node.start()

@@ -33,6 +33,22 @@ async def test_a_package_that_reads_a_variable_which_the_script_removes_is_not_p
     assert cold == warm == ["None", "None"]
 
 
+@pytest.mark.parametrize(
+    "after",
+    ["del os.environ['FOO']", "os.environ['FOO'] = '2'", "import overwrites"],
+    ids=["removed again", "set again", "set again by a package"],
+)
+async def test_a_variable_that_the_script_sets_for_one_import_is_one_of_the_script(
+    node: WarmNode, sentences: Sentences, after: str
+) -> None:
+    node.package("trap", _TRAP)
+    node.package("overwrites", "import os\nos.environ['FOO'] = '2'")
+    imports = f"import decimal\nos.environ['FOO'] = '1'\nimport trap, fractions\n{after}\nimport wave"
+    cold, warm = await shown_cold_and_warm(node, imports, "trap.value")
+    assert cold == warm == ["1", "1"]
+    assert sentences() == ["not preloaded: trap (reads FOO, which the script has set or removed before)"]
+
+
 async def test_a_variable_that_the_script_sets_later_is_no_reason(node: WarmNode, sentences: Sentences) -> None:
     node.package("trap", _TRAP)
     cold, warm = await shown_cold_and_warm(

@@ -40,12 +40,13 @@ _HARMLESS = {
 }
 """(package, kind) → why its reads have no effect on a forked worker."""
 _READ_AGAIN = {
-    "filelock._api._ForkState.__init__",
-    "filelock._api._reset_child_after_fork",
-    "filelock._api.fork_transition",
-    "fsspec.spec._Cached.__init__",
+    ("filelock", "_ForkState.__init__"),
+    ("filelock", "_reset_child_after_fork"),
+    ("filelock", "ensure_current_process"),
+    ("filelock", "fork_transition"),
+    ("fsspec", "_Cached.__init__"),
 }
-"""Functions that keep the pid for the time of a call, or replace it after a fork (os.register_at_fork)."""
+"""(package, function) that keeps the pid for a call, or replaces it after a fork. Their modules change by release."""
 
 
 class ImportWatch:
@@ -140,7 +141,7 @@ class ImportWatch:
             self._note_psutil_user(frame)
         if (package, kind) in _HARMLESS or is_own_module(package):
             return
-        if kind == "pid" and not _READ_AGAIN.isdisjoint(_names_of(frame)):
+        if kind == "pid" and not _READ_AGAIN.isdisjoint((package, name) for name in _names_of(frame)):
             return
         self._note(package, what)
 
@@ -170,12 +171,12 @@ def is_standard_library(file: str) -> bool:
 
 
 def _names_of(frame: types.FrameType) -> "list[str]":
-    """Return the full name of this function; of a method one name for each class of its object."""
-    module, code = str(frame.f_globals.get("__name__", "")), frame.f_code
+    """Return the name of this function; of a method one name for each class of its object."""
+    code = frame.f_code
     if not code.co_argcount or code.co_varnames[0] not in {"self", "cls"}:
-        return ["{}.{}".format(module, code.co_name)]
+        return [code.co_name]
     classes = type(frame.f_locals.get(code.co_varnames[0])).__mro__
-    return ["{}.{}.{}".format(module, each.__name__, code.co_name) for each in classes]
+    return ["{}.{}".format(each.__name__, code.co_name) for each in classes]
 
 
 def _recording_module(note: object) -> type:
