@@ -12,7 +12,6 @@ the worker wrote is lost.
 import asyncio
 import errno
 import os
-import stat
 from pathlib import Path
 
 from elasticjob_agent.supervisor import fd_registry
@@ -34,18 +33,14 @@ def open_log(path: Path) -> int:
     """Open for writing at the end, and create the file if necessary.
 
     Raises:
-        OSError: it cannot be opened, or is a FIFO, which could block. A worker may have put it there.
+        OSError: it cannot be opened, or is a FIFO without a reader. A worker may have put it there.
     """
-    fifo = OSError(errno.EINVAL, "it is a FIFO; a worker may have put it there", str(path))
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o644)
     except OSError as error:
         if error.errno == errno.ENXIO:  # it has no reader
-            raise fifo from None
+            raise OSError(errno.ENXIO, "it is a FIFO that has no reader", str(path)) from None
         raise
-    if stat.S_ISFIFO(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise fifo
     os.set_blocking(fd, True)
     return fd
 
@@ -56,6 +51,7 @@ class FileCopy:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = fd_registry.register(open_log(path))
+        os.set_blocking(self._fd, False)  # for a FIFO; the agent must not wait for its reader
 
     def write(self, data: bytes) -> bytes:
         """Append; if the file has just become impossible to write, return the line to show, else nothing."""

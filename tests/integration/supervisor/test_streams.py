@@ -132,20 +132,30 @@ def _descriptors() -> set[str]:
     return {path.name for path in Path("/proc/self/fd").iterdir()}
 
 
-@pytest.mark.parametrize("kind", ["a FIFO", "a FIFO that is read", "a link to a FIFO"])
-async def test_a_log_file_that_a_worker_has_replaced_is_an_error(
+@pytest.mark.parametrize("kind", ["a FIFO", "a link to a FIFO"])
+async def test_a_fifo_without_a_reader_in_place_of_a_log_file_is_an_error(
     supervisor: Supervisor, build: Builder, tmp_path: Path, kind: str
 ) -> None:
-    path = tmp_path / "log"
-    fifo = tmp_path / "fifo"
+    path, fifo = tmp_path / "log", tmp_path / "fifo"
     os.mkfifo(fifo)
     path.symlink_to(fifo) if kind == "a link to a FIFO" else fifo.rename(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if kind == "a FIFO that is read" else -1
     for sink in (FileSink(path), RecordingConsole().sink(path)):
-        with pytest.raises(StartError, match="log: it is a FIFO"):
+        with pytest.raises(StartError, match="log: it is a FIFO that has no reader"):
             await supervisor.spawn([build("true", stdout=sink)])
-    if reader >= 0:
-        os.close(reader)
+
+
+async def test_a_fifo_that_is_full_ends_the_copy_and_the_worker_continues(
+    supervisor: Supervisor, build: Builder, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    out = RecordingConsole()
+    [child] = await supervisor.spawn([build.python("print('x' * 2_000_000)", stdout=out.sink(path))])
+    await child.drained
+    os.close(reader)
+    assert out.data.count(b"x") >= 2_000_000
+    assert b"log ends here: Resource temporarily unavailable" in out.data
 
 
 async def test_a_worker_may_block_on_its_log_file(supervisor: Supervisor, build: Builder, tmp_path: Path) -> None:

@@ -159,6 +159,7 @@ async def test_an_installed_program_is_never_imported_ahead(node: WarmNode, modu
     await node.forked_ahead()
     assert await node.restart(PYTHON, script) == [True, True]
     await node.ran()
+    await aeventually(lambda: len(log.read_text().splitlines()) >= 8, what="two lines of each worker")
     assert sorted(log.read_text().splitlines()) == sorted(4 * ["__main__", module])
 
 

@@ -19,8 +19,8 @@ _OWN_SCORE = Path("/proc/self/oom_score_adj").read_text().strip()
 _SHOW_SCORE = "import decimal; print('value', os.environ['ROUND'], open('/proc/self/oom_score_adj').read(), flush=True)"
 _LOSE_THE_FILE = " sys.modules['elasticjob_warm_start.oom_score']._FILE = '/proc/self/absent'"
 _LARGE = (
-    "import sys, time\nDATA = bytearray(b'x') * (100 << 20)\n"
-    "if 'elasticjob_warm_start.prefork' in sys.modules: time.sleep(1)"
+    "import sys, time\nif 'elasticjob_warm_start.prefork' in sys.modules:\n"
+    "    DATA = bytearray(b'x') * (100 << 20)\n    time.sleep(1)"
 )
 _SHORT = MemoryUsage(total=8 * GIB, left=GIB // 4)
 _REASON = "memory is short: 256 MiB of 8.0 GiB are left"
