@@ -183,6 +183,17 @@ async def test_a_package_that_changes_while_a_worker_waits_is_imported_anew(
             "worker.value == os.getpid()",
             "keeps the number of its process",
         ),
+        ("import posix\nvalue = posix.getpid()", "worker.value == os.getpid()", "keeps the number of its process"),
+        (
+            "import _thread\nvalue = _thread.get_native_id()",
+            "worker.value == os.getpid()",
+            "keeps the number of its process",
+        ),
+        (
+            "import threading\nvalue = threading.main_thread().native_id",
+            "worker.value == os.getpid()",
+            "keeps the number of its process",
+        ),
         ("import os\nvalue = os.getsid(0)", "worker.value == os.getsid(0)", "keeps the number of its process"),
         (
             "import logging\nclass A:\n    value = logging.makeLogRecord({})",

@@ -4,8 +4,10 @@ Each watch replaces a function for the time of the imports. Calls by the standar
 the pid where it keeps it, and keeps nothing that it reads of the script.
 """
 
+import _thread
 import opcode
 import os
+import posix
 import sys
 import tempfile
 import threading
@@ -28,7 +30,12 @@ _NUMBERS = (
     (os, "getpgrp"),
     (os, "getpgid"),
     (os, "getsid"),
+    (posix, "getpid"),
+    (posix, "getpgrp"),
+    (posix, "getpgid"),
+    (posix, "getsid"),
     (threading, "get_native_id"),
+    (_thread, "get_native_id"),
 )
 """The functions that return the number of this process, or that of its main thread, group or session."""
 _KEEPS_NUMBER = "keeps the number of its process"
@@ -72,6 +79,8 @@ class ImportWatch:
         # Only this private function: modules keep references to the public ones.
         tempfile._get_candidate_names = self._recording_names  # type: ignore[attr-defined]
         self._main.__class__ = _recording_module(self._note_main)
+        self._native_id: property = vars(threading.Thread)["native_id"]
+        self._set_native_id(property(self._recording_number(self._native_id.fget)))
 
     def stop(self, replaced: "list[tuple[object, object]]") -> None:
         """Record no more; `replaced` are other functions that modules may have, each with the one in its place."""
@@ -80,6 +89,7 @@ class ImportWatch:
             setattr(module, name, original)
         tempfile._get_candidate_names = self._names  # type: ignore[attr-defined]
         self._main.__class__ = types.ModuleType
+        self._set_native_id(self._native_id)
         numbers = [(watch, original) for _, _, original, watch in self._numbers]
         originals = {id(ours): theirs for ours, theirs in (*numbers, *replaced)}
         for module in list(sys.modules.values()):
@@ -93,6 +103,10 @@ class ImportWatch:
             self._note(owner_of(record).partition(".")[0], "keeps a log record, which has the number of its process")
         for name in self.generators.stop():
             self._note(name.partition(".")[0], "keeps a random generator with a seed of its own")
+
+    @staticmethod
+    def _set_native_id(new: property) -> None:
+        threading.Thread.native_id = new  # type: ignore[method-assign,assignment]
 
     def begin(self, package: str) -> None:
         """Record that an import of this package begins, and what the one before it has left."""
@@ -114,7 +128,7 @@ class ImportWatch:
         self._note(package, "writes a file when it is imported")
 
     def _recording_number(self, original: "Callable[..., int]") -> "Callable[..., int]":
-        def recording(*arguments: int) -> int:
+        def recording(*arguments: object) -> int:
             self._note_caller("pid", _KEEPS_NUMBER, skip=_HAND_ON_NUMBER)
             return original(*arguments)
 
