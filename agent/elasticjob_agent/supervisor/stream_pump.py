@@ -30,19 +30,17 @@ _PAUSE_S = 0.01
 
 
 def open_log(path: Path) -> int:
-    """Open for writing at the end, and create the file if necessary.
+    """Open for writing at the end, and create the file if necessary; of a FIFO, a write does not wait for the reader.
 
     Raises:
         OSError: it cannot be opened, or is a FIFO without a reader. A worker may have put it there.
     """
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o644)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o644)
     except OSError as error:
         if error.errno == errno.ENXIO:  # it has no reader
             raise OSError(errno.ENXIO, "it is a FIFO that has no reader", str(path)) from None
         raise
-    os.set_blocking(fd, True)
-    return fd
 
 
 class FileCopy:
@@ -51,7 +49,6 @@ class FileCopy:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = fd_registry.register(open_log(path))
-        os.set_blocking(self._fd, False)  # for a FIFO; the agent must not wait for its reader
 
     def write(self, data: bytes) -> bytes:
         """Append; if the file has just become impossible to write, return the line to show, else nothing."""

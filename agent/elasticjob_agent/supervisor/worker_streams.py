@@ -82,7 +82,9 @@ def _open(sink: Sink, standard_fd: int) -> tuple[int, LinePump | None]:
         case Null():
             return os.open(os.devnull, os.O_WRONLY), None
         case FileSink(path):
-            return open_log(path), None
+            fd = open_log(path)
+            os.set_blocking(fd, True)  # the worker may wait for the reader of a FIFO
+            return fd, None
         case LineSink():
             return _open_pipe(sink)
     assert_never(sink)

@@ -22,7 +22,7 @@ def refuse_build(memory: MemoryUsage | None, *, expected: int) -> str:
         return _UNKNOWN
     if expected > limit_of_zygote(memory):
         return f"{refuse_waiting(memory) or _left(memory)}; the imports take {size(expected)}"
-    return refuse_waiting(memory) or (f"memory is short: {_left(memory)}" if limit_of_zygote(memory) < _LEAST else "")
+    return refuse_waiting(memory) or (_short(memory) if limit_of_zygote(memory) < _LEAST else "")
 
 
 def expected_after_excess(limit: int) -> int:
@@ -46,12 +46,16 @@ def refuse_waiting(memory: MemoryUsage | None) -> str:
     """Return the reason against a zygote that waits."""
     if memory is None:
         return _UNKNOWN
-    return f"memory is short: {_left(memory)}" if memory.left < _reserve(memory) else ""
+    return _short(memory) if memory.left < _reserve(memory) else ""
 
 
 def size(count: int) -> str:
     """Return this number of bytes for people."""
     return f"{count / (1 << 30):.1f} GiB" if count >= 1 << 30 else f"{count >> 20} MiB"
+
+
+def _short(memory: MemoryUsage) -> str:
+    return f"memory is short: {_left(memory)}"
 
 
 def _left(memory: MemoryUsage) -> str:

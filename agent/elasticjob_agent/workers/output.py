@@ -12,6 +12,7 @@ from pathlib import Path
 
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import FileSink, Inherit, LineSink, Null, Sink
+from elasticjob_agent.supervisor.stream_pump import open_log
 from elasticjob_agent.workers.log_dir import WorkerLogs
 from elasticjob_agent.workers.macros import fill_in
 from elasticjob_api import log_layout
@@ -125,8 +126,7 @@ def filter_lines(path: Path, patterns: tuple[str, ...], write: Write) -> Write:
 def _append(path: Path, data: bytes) -> None:
     """Append with one write, because several workers share the file. An error loses this copy and is ignored."""
     try:
-        # Workers may put a FIFO there, which would block.
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o644)
+        fd = open_log(path)
         try:
             os.write(fd, data)
         finally:

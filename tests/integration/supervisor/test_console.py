@@ -141,13 +141,14 @@ def test_a_broken_pipe_is_recorded_and_raises_nothing(pipe: tuple[int, int]) -> 
     assert not console.close()
 
 
-def test_lines_wait_while_no_thread_can_be_started(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
+def _refuse(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
 
+
+def test_lines_wait_while_no_thread_can_be_started(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(pipe[1])
     with monkeypatch.context() as limit:
-        limit.setattr(threading.Thread, "start", refuse)
+        limit.setattr(threading.Thread, "start", _refuse)
         console.write(b"first\n")
         console.write(b"second\n")
     assert console.close(within_s=30)
@@ -157,10 +158,7 @@ def test_lines_wait_while_no_thread_can_be_started(pipe: tuple[int, int], monkey
 def test_a_console_without_a_thread_closes_with_its_lines_unwritten(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threading.Thread, "start", _refuse)
     console = Console(pipe[1])
     console.write(b"first\n")
     assert not console.close(within_s=0)

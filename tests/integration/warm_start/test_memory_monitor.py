@@ -139,9 +139,7 @@ async def test_no_zygote_is_built_while_memory_is_short(node: WarmNode, machine:
 
 
 async def test_imports_over_their_limit_are_repeated_once_more_memory_is_left(node: WarmNode, machine: Machine) -> None:
-    machine.memory = MemoryUsage(total=8 * GIB, left=8 * GIB // 20 + 40 * MIB)
-    node.package("large", _LARGE)
-    node.script("import large, decimal")
+    _import_too_much(node, machine)
     await node.start()
     await node.settled()
     assert node.starter.reason == "the first workers record their imports"
@@ -157,14 +155,19 @@ async def test_imports_over_their_limit_are_repeated_once_more_memory_is_left(no
 
 
 async def test_imports_over_their_limit_are_not_repeated_in_as_little_memory(node: WarmNode, machine: Machine) -> None:
-    machine.memory = MemoryUsage(total=8 * GIB, left=8 * GIB // 20 + 40 * MIB)
-    node.package("large", _LARGE)
-    node.script("import large, decimal")
+    _import_too_much(node, machine)
     for _ in range(3):
         await node.restart()
         await node.settled()
     await node.restart()
     assert node.starter.reason == "the zygote could not be built: 449 MiB of 8.0 GiB are left; the imports take 25 MiB"
+
+
+def _import_too_much(node: WarmNode, machine: Machine) -> None:
+    """Let the imports take more than half of what is left above the reserve."""
+    machine.memory = MemoryUsage(total=8 * GIB, left=8 * GIB // 20 + 40 * MIB)
+    node.package("large", _LARGE)
+    node.script("import large, decimal")
 
 
 async def _any_warm(node: WarmNode) -> bool:

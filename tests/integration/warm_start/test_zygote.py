@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psutil
@@ -156,43 +157,41 @@ def _count_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-@pytest.mark.parametrize("kind", ["a counter of events", "a pipe"])
-async def test_a_report_that_is_no_memory_file_is_not_read(node: WarmNode, supervisor: Supervisor, kind: str) -> None:
-    """A read of such a file may never return."""
-    zygote = await _start(node, _command(node))
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setblocking(False)
-    end, *others = os.pipe() if kind == "a pipe" else [os.eventfd(0)]
-    with ours, theirs:
-        socket.send_fds(theirs, [b'{"report": true}'], [end])
-        with pytest.raises(ZygoteLost, match="its report is not readable"):
-            await Zygote(supervisor, zygote.child, ours).read_report()
-    for fd in (end, *others):
-        os.close(fd)
-    await zygote.close()
-
-
-async def test_descriptors_that_a_zygote_sends_are_closed(node: WarmNode, supervisor: Supervisor) -> None:
+@pytest.fixture
+async def hostile(node: WarmNode, supervisor: Supervisor) -> AsyncIterator[tuple[Zygote, socket.socket]]:
+    """A zygote as the agent sees it, and the other end of its socket, which the test has."""
     zygote = await _start(node, _command(node))
     await zygote.read_report()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    with ours, theirs:
+        yield Zygote(supervisor, zygote.child, ours), theirs
+    await zygote.close()
+
+
+@pytest.mark.parametrize("kind", ["a counter of events", "a pipe"])
+async def test_a_report_that_is_no_memory_file_is_not_read(hostile: tuple[Zygote, socket.socket], kind: str) -> None:
+    """A read of such a file may never return."""
+    zygote, link = hostile
+    end, *others = os.pipe() if kind == "a pipe" else [os.eventfd(0)]
+    socket.send_fds(link, [b'{"report": true}'], [end])
+    with pytest.raises(ZygoteLost, match="its report is not readable"):
+        await zygote.read_report()
+    for fd in (end, *others):
+        os.close(fd)
+
+
+async def test_descriptors_that_a_zygote_sends_are_closed(hostile: tuple[Zygote, socket.socket]) -> None:
+    zygote, link = hostile
     before = _count_descriptors()
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setblocking(False)
-    with ours, theirs:
-        hostile = Zygote(supervisor, zygote.child, ours)
-        for _ in range(5):
-            socket.send_fds(theirs, [b"{}"], [theirs.fileno()] * 3)
-            await hostile._receive()
-        assert _count_descriptors() == before + 2
-    await zygote.close()
+    for _ in range(5):
+        socket.send_fds(link, [b"{}"], [link.fileno()] * 3)
+        await zygote._receive()
+    assert _count_descriptors() == before
 
 
-async def test_nested_json_of_a_zygote_is_no_message(node: WarmNode, supervisor: Supervisor) -> None:
-    zygote = await _start(node, _command(node))
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setblocking(False)
-    with ours, theirs:
-        theirs.send(b"[" * 60_000)
-        with pytest.raises(ZygoteLost):
-            await Zygote(supervisor, zygote.child, ours).fork(0)
-    await zygote.close()
+async def test_nested_json_of_a_zygote_is_no_message(hostile: tuple[Zygote, socket.socket]) -> None:
+    zygote, link = hostile
+    link.send(b"[" * 60_000)
+    with pytest.raises(ZygoteLost):
+        await zygote.fork(0)
