@@ -35,14 +35,15 @@ async def test_a_package_that_reads_a_variable_which_the_script_removes_is_not_p
 
 @pytest.mark.parametrize(
     "after",
-    ["del os.environ['FOO']", "os.environ['FOO'] = '2'", "import overwrites"],
-    ids=["removed again", "set again", "set again by a package"],
+    ["del os.environ['FOO']", "os.environ['FOO'] = '2'", "import overwrites", "import repeats"],
+    ids=["removed again", "set again", "set again by a package", "set by a package to the same value"],
 )
 async def test_a_variable_that_the_script_sets_for_one_import_is_one_of_the_script(
     node: WarmNode, sentences: Sentences, after: str
 ) -> None:
     node.package("trap", _TRAP)
     node.package("overwrites", "import os\nos.environ['FOO'] = '2'")
+    node.package("repeats", "import os\nos.environ['FOO'] = '1'")
     imports = f"import decimal\nos.environ['FOO'] = '1'\nimport trap, fractions\n{after}\nimport wave"
     cold, warm = await shown_cold_and_warm(node, imports, "trap.value")
     assert cold == warm == ["1", "1"]
@@ -66,6 +67,16 @@ async def test_a_variable_that_an_import_sets_is_no_reason(node: WarmNode, sente
     assert sentences() == []
 
 
+async def test_a_variable_that_an_import_sets_before_it_imports_others_is_no_reason(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    node.package("sets", "import os\nos.environ['FOO'] = '1'\nimport trap")
+    node.package("trap", _TRAP)
+    cold, warm = await shown_cold_and_warm(node, "import sets, wave", "sets.trap.value")
+    assert cold == warm == ["1", "1"]
+    assert sentences() == []
+
+
 async def test_a_variable_of_the_script_that_no_import_reads_is_no_reason(node: WarmNode, sentences: Sentences) -> None:
     cold, warm = await shown_cold_and_warm(
         node, "os.environ['FOO'] = '1'\nimport decimal, fractions", "os.environ['FOO']"
@@ -85,8 +96,12 @@ _SENTENCE = "the script or a package sets OMP_NUM_THREADS, which libraries read 
         *("MKLDNN_MAX_CPU_ISA", "OPENSSL_CONF", "SSL_CERT_FILE"),
     ],
 )
-async def test_a_variable_that_libraries_read_in_c_is_a_reason(node: WarmNode, sentences: Sentences, name: str) -> None:
-    node.script(f"os.environ[{name!r}] = '1'\nimport decimal, fractions\nprint('shown', flush=True)")
+@pytest.mark.parametrize("later", ["", "import repeats"], ids=["", "a later import sets the same value"])
+async def test_a_variable_that_libraries_read_in_c_is_a_reason(
+    node: WarmNode, sentences: Sentences, name: str, later: str
+) -> None:
+    node.package("repeats", f"import os\nos.environ[{name!r}] = '1'")
+    node.script(f"os.environ[{name!r}] = '1'\nimport decimal, fractions\n{later}\nprint('shown', flush=True)")
     await node.start()
     await node.ran()
     await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")

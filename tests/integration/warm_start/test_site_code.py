@@ -49,10 +49,11 @@ _KEPT = {
         "os.environ['DEVICE']",
         "reads RANK",
     ),
+    "all variables": ("import os; sys.kept = dict(os.environ)", "sys.kept['RANK']", "reads all variables"),
     "a value of all variables": (
         "import os; sys.kept = [value for name, value in os.environ.items() if name[:4] == 'RANK']",
         "sys.kept",
-        "reads all variables",
+        "reads RANK",
     ),
     "a seed": (
         "import random; random.seed(5)",

@@ -1,21 +1,22 @@
 """Record how imports read and change the environment, and give a forked worker the environment of its own."""
 
+import ast
+import contextlib
 import os
 import posix
 import sys
 
-from . import libc, listed_names
-from .listed_names import ListedName
+from . import libc
+from .callers import calling_package
+from .listed_names import ListedName, NameRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator, KeysView, ValuesView
-    from types import FrameType
+    from typing import Any
 
 _REQUEST, _ORIGINAL = b"ELASTICJOB_PRELOAD", b"ELASTICJOB_"
 _CHANGED_BY_US = (b"PYTHONPATH", b"PYTHONWARNINGS")
-FIRST_MARK, MOST_MARKS = 1_731_942_000, 1000
-"""Numbers that no import has by chance. They have ten digits, and they are C integers."""
 
 
 class RecordingEnvironment:
@@ -29,16 +30,14 @@ class RecordingEnvironment:
         self.reads: "dict[str, set[str]]" = {}
         """Variable → the packages that have read it."""
         self.script_reads: "dict[str, set[str]]" = {}
-        """Variable that the script may have changed by then → the packages that have read it."""
-        self._of_script: "set[str]" = set()
-        self.loops: "set[str]" = set()
-        """The packages that have read all variables: few of them keep what they have read."""
-        self.loops_for: "set[str]" = set()
-        """These packages, and those that have called them."""
+        """Variable that the script has changed by then → the packages that have read it."""
+        self.script_variables: "set[str]" = set()
+        """The variables that the script has changed, and no import done so far."""
+        self._of_script: "dict[bytes, bytes | None]" = {}
+        """These as long as the script's value is not here, each with that value; None: it is not known, or removed."""
+        self._varying: "set[bytes]" = set()
+        self._listed_names: "list[NameRecord]" = []
         self._is_on = True
-        self.marks: "dict[str, str]" = {}
-        """Mark → its variable."""
-        self._marked: "dict[bytes, bytes]" = {}
         self._given = given_environment()
         self._after: "dict[bytes, bytes]" = {}
         self._in_c: "dict[bytes, bytes | None]" = {}
@@ -58,62 +57,68 @@ class RecordingEnvironment:
         self._is_on = False
         self._after = after = dict(dict.items(self._recorder))  # without the reads that a copy makes
         in_c = libc.environment()
-        for key in {**after, **in_c}:
-            # A copy of the environment that was written back has put a mark there.
-            if in_c.get(key) != after.get(key) and (key not in in_c or in_c[key] != self._marked.get(key)):
-                self._in_c[key] = in_c.get(key)
+        self._in_c = {key: in_c.get(key) for key in {**after, **in_c} if in_c.get(key) != after.get(key)}
         self._data.clear()
         self._data.update(self._after)
         self._set_data(self._data)
 
-    def note_read(self, key: object) -> None:
-        """Record that this variable is read now, here or in a copy."""
+    def watch(self, variables: "set[str]") -> None:
+        """From now on, watch what loops over all variables do with these, which differ by rank or round."""
+        self._varying = set(map(os.fsencode, variables))
+
+    def note_read(self, key: "Any") -> None:
+        """Record that this variable is read now."""
+        if self._is_on:
+            self._note_read(os.fsencode(key), calling_package(sys._getframe(2)))
+
+    def _note_read(self, key: bytes, package: str) -> None:
+        name = os.fsdecode(key)
+        self.reads.setdefault(name, set()).add(package)
+        if key in self._of_script:
+            self.script_reads.setdefault(name, set()).add(package)
+
+    def expect_changes(self, values: "dict[str, str]") -> None:
+        """From now on, the script may have changed these variables before an import.
+
+        `values` are those in the recorded worker, as `ascii` writes them; an empty one is not known. If a variable has
+        this value here, an import has set it.
+        """
+        for name, value in values.items():
+            key = os.fsencode(name)
+            if value != ascii(dict.get(self._recorder, key)):
+                self.script_variables.add(name)
+                self._of_script[key] = _parse_value(value)
+
+    def note_set(self, key: bytes) -> None:
+        """Record that an import sets this variable: it has set it to the same value in the recorded worker."""
+        if self._of_script.get(key) is not None:
+            del self._of_script[key]
+
+    def list_names(self) -> "list[bytes]":
+        """Return all names for a loop or a copy, with those of variables that only the script has set."""
+        own = [*dict.keys(self._recorder)]
         if not self._is_on:
-            return
-        name, reader = os.fsdecode(key), _reader()  # type: ignore[arg-type]
-        self.reads.setdefault(name, set()).add(reader)
-        if name in self._of_script:
-            self.script_reads.setdefault(name, set()).add(reader)
+            return own
+        package = calling_package(sys._getframe(2))
+        missing = [key for key in self._of_script if not dict.__contains__(self._recorder, key)]
+        return [self._listed(key, package) for key in (*own, *missing)]
 
-    def expect_change(self, variables: "list[str]") -> None:
-        """From now on, the script may have changed these variables before the import."""
-        self._of_script.update(variables)
-
-    def changed_by_script(self, values: "dict[str, str]") -> "set[str]":
-        """Return those of these variables that have another value here, after the imports: only the script set it.
-
-        `values` are those in the recorded worker, as `ascii` writes them; an empty one is not known.
-        """
-        own = {os.fsdecode(key): value for key, value in self._after.items()}
-        return {name for name, value in values.items() if value != ascii(own.get(name))}
-
-    def mark(self, variables: "set[str]") -> None:
-        """From now on, give each loop over all variables a mark in place of the value of one of these.
-
-        A value that a package keeps of a loop is found by its mark, also under another name and as a number.
-        """
-        for number, variable in enumerate(sorted(variables)[:MOST_MARKS], FIRST_MARK):
-            self.marks[str(number)] = variable
-            self._marked[variable.encode()] = str(number).encode()
-
-    def note_loop(self, key: bytes, value: bytes) -> bytes:
-        """Record that all variables are read now, or copied; return what the reader gets as the value of this one."""
-        self.loops.add(_reader())
-        frame: "FrameType | None" = sys._getframe(2)
-        while frame is not None:
-            self.loops_for.add(package_of(frame.f_globals))
-            frame = frame.f_back
-        return self._marked.get(key, value)
-
-    def listed_name(self, key: bytes) -> bytes:
-        """Return the name of a variable for a loop; a marked one records packages that look it up in a copy."""
-        if key not in self._marked:
+    def _listed(self, key: bytes, package: str) -> bytes:
+        if key not in self._varying and key not in self._of_script:
             return key
-        return ListedName.of(key, self.note_read)
+        record = NameRecord(key, package, self._note_read)
+        self._listed_names.append(record)
+        return ListedName.of(key, record)  # type: ignore[no-any-return]
 
-    def original(self, key: bytes, value: bytes) -> bytes:
-        """Return the value of a variable that is set to this: a mark is from a copy, which is written back."""
-        return self._given.get(key, value) if self._marked.get(key) == value else value
+    def listed_value(self, key: bytes) -> bytes:
+        """Return the value of this variable for a loop or a copy."""
+        found = self._of_script.get(key)
+        return dict.get(self._recorder, key, b"") if found is None else found
+
+    @property
+    def readers_of_all(self) -> "set[str]":
+        """Return the packages that may have read all variables."""
+        return {record.package for record in self._listed_names if record.may_be_read}
 
     @property
     def writes(self) -> "set[str]":
@@ -143,6 +148,14 @@ class RecordingEnvironment:
                 os.putenv(key, in_c)
 
 
+def _parse_value(text: str) -> "bytes | None":
+    """Return the value that `ascii` has written, None if that is not known."""
+    with contextlib.suppress(ValueError, SyntaxError):
+        value = ast.literal_eval(text)
+        return value if isinstance(value, bytes) else None
+    return None
+
+
 def given_environment() -> "dict[bytes, bytes]":
     """Return the environment of the worker at its exec, without what the agent has added for us."""
     given: "dict[bytes, bytes]" = {}
@@ -162,27 +175,20 @@ def given_environment() -> "dict[bytes, bytes]":
 
 
 class _RecordingDict(dict):  # type: ignore[type-arg]
-    """The data of os.environ, which are posix.environ.
-
-    A copy, and a loop over names and values, first list all names and then read the values in that order.
-    """
+    """The data of os.environ, which are posix.environ."""
 
     def __init__(self, data: "dict[bytes, bytes]", recording: RecordingEnvironment) -> None:
         super().__init__(data)
         self._recording = recording
-        self._listed: "list[bytes]" = []
 
     def __iter__(self) -> "Iterator[bytes]":
-        self._listed = list(super().keys())[::-1]
-        return map(self._recording.listed_name, list(super().keys()))
+        return iter(self._recording.list_names())
 
     def keys(self) -> "KeysView[bytes]":  # type: ignore[override]
-        self._listed = list(super().keys())[::-1]
-        return super().keys()
+        return dict.fromkeys(self._recording.list_names()).keys()
 
     def copy(self) -> "dict[bytes, bytes]":
-        listed = self._recording.listed_name
-        return {listed(key): self._recording.note_loop(key, value) for key, value in super().items()}
+        return {key: self._recording.listed_value(_plain(key)) for key in self._recording.list_names()}
 
     def items(self) -> "ItemsView[bytes, bytes]":  # type: ignore[override]
         return self.copy().items()
@@ -193,6 +199,9 @@ class _RecordingDict(dict):  # type: ignore[type-arg]
     def __repr__(self) -> str:
         return repr(self.copy())
 
+    def __reduce_ex__(self, protocol: object) -> "tuple[type, tuple[dict[bytes, bytes]]]":
+        return dict, (self.copy(),)
+
     def get(self, key: bytes, default: object = None) -> object:
         try:
             return self[key]
@@ -200,32 +209,24 @@ class _RecordingDict(dict):  # type: ignore[type-arg]
             return default
 
     def __getitem__(self, key: bytes) -> bytes:
-        if self._listed and self._listed[-1] == key:
-            self._listed.pop()
-            return self._recording.note_loop(key, super().__getitem__(key))
-        self._listed = []
+        if isinstance(key, ListedName):
+            return self._recording.listed_value(_plain(key))
         self._recording.note_read(key)
         return super().__getitem__(key)  # type: ignore[no-any-return]
 
     def __setitem__(self, key: bytes, value: bytes) -> None:
-        super().__setitem__(key, self._recording.original(key, value))
+        if isinstance(key, ListedName):
+            key.record.note(is_hit=True)  # the loop writes to it
+        self._recording.note_set(_plain(key))
+        super().__setitem__(_plain(key), value)
 
     def __contains__(self, key: object) -> bool:
+        if isinstance(key, ListedName):
+            return True
         self._recording.note_read(key)
         return super().__contains__(key)
 
 
-_PASSED_ON = {"os", "_collections_abc", "collections.abc", __name__, listed_names.__name__}
-
-
-def _reader() -> str:
-    """Return the package whose code reads the environment."""
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__") in _PASSED_ON:
-        frame = frame.f_back  # type: ignore[assignment]
-    return "" if frame is None else package_of(frame.f_globals)
-
-
-def package_of(names: "dict[str, object]") -> str:
-    """Return the package of the module that has these names."""
-    return str(names.get("__name__", "")).partition(".")[0]
+def _plain(key: bytes) -> bytes:
+    """Return the name itself: to look a listed one up compares it."""
+    return key.record.variable if isinstance(key, ListedName) else key

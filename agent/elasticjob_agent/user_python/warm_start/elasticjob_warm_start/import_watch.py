@@ -13,17 +13,15 @@ import tempfile
 import threading
 import types
 
+from .callers import is_standard_library, package_of
 from .entry import is_own_module
-from .environment import package_of
-from .environment_copies import layers
 from .generators import Generators, instances, owner_of
+from .package_objects import layers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_STDLIB = os.path.dirname(os.__file__) + os.sep
-_SITE_PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 _IMPORT = opcode.opmap["IMPORT_NAME"]
 _NUMBERS = (
     (os, "getpid"),
@@ -175,13 +173,6 @@ def _is_of_python_or_ours(frame: types.FrameType) -> bool:
 def _is_process(value: object) -> bool:
     """Whether this is an object of psutil for one process."""
     return type(value).__module__ == "psutil" and type(value).__name__ == "Process"
-
-
-def is_standard_library(file: str) -> bool:
-    """Whether this code comes with Python."""
-    if file.startswith("<frozen"):
-        return True
-    return file.startswith(_STDLIB) and not any(folder in file for folder in _SITE_PACKAGES)
 
 
 def _names_of(frame: types.FrameType) -> "list[str]":

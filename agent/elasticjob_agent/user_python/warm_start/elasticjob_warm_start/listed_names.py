@@ -1,55 +1,139 @@
-"""Names of variables as a loop over all variables gets them: each records a package that looks the variable up later.
+"""Names of variables as a loop over all variables gets them, or a copy of all: each records what it is used for.
 
-A copy of the environment is a dictionary without a watch. A look-up compares the name of the caller with that of the
-copy. So does a loop that looks for one variable.
+A package that looks for its own variables compares each name with something. If a comparison is true, the package has
+read that variable. If all are false, it has not. Any other use may read all variables, for example a kept copy or a
+digest.
 """
+
+import opcode
+import sys
+
+from .callers import calling_package
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
+    from typing import Any, ClassVar
 
-    Note = Callable[[object], None]
+
+_COMPARISONS = [opcode.opmap[name] for name in ("COMPARE_OP", "CONTAINS_OP") if name in opcode.opmap]
 
 
-class ListedName(bytes):
-    """The name as the system has it."""
+class NameRecord:
+    """The record of one name in one loop."""
 
-    note: "Note"
+    def __init__(self, variable: bytes, package: str, note_read: "Callable[[bytes, str], None]") -> None:
+        """`note_read` is called with the variable and the package for which a comparison was true."""
+        self.variable = variable
+        self.package = package
+        """The package that loops."""
+        self._note_read = note_read
+        self._is_compared = False
+        self.kept = 0
+        """Number of its names that exist."""
+
+    @property
+    def may_be_read(self) -> bool:
+        """Whether the package may have read the variable in another way: it has kept the name, or not compared it."""
+        return self.kept > 0 or not self._is_compared
+
+    def note(self, *, is_hit: bool) -> None:
+        """Record the result of a comparison."""
+        self._is_compared = True
+        if is_hit:
+            self._note_read(self.variable, calling_package(sys._getframe(2)))
+
+
+class _AnyName:
+    """The methods of a listed name. One of a single letter, which is a part of a name, decides nothing."""
+
+    kind: "ClassVar[Any]"
+    record: NameRecord
 
     @classmethod
-    def of(cls, variable: bytes, note: "Note") -> "ListedName":
-        """Return the name of this variable, which calls `note` with it."""
-        name = cls(variable)
-        name.note = note
-        return name
+    def of(cls, name: "Any", record: NameRecord) -> "Any":
+        """Return this name, or a part of it, with the record of the name."""
+        listed: "Any" = cls.kind.__new__(cls, name)
+        listed.record = record
+        record.kept += 1
+        return listed
 
-    def decode(self, *arguments: str) -> str:
-        """Return the name as a text, as `os.environ` has it."""
-        return _DecodedName.of(super().decode(*arguments), bytes(self), self.note)
-
-
-class _DecodedName(str):  # noqa: SLOT000 - it has two attributes
-    """The name as a text, perhaps in small letters."""
-
-    variable: bytes
-    note: "Note"
-
-    @classmethod
-    def of(cls, text: str, variable: bytes, note: "Note") -> "_DecodedName":
-        name = cls(text)
-        name.variable, name.note = variable, note
-        return name
+    def __del__(self) -> None:
+        self.record.kept -= 1
 
     def __eq__(self, other: object) -> bool:
-        is_same = str.__eq__(self, other)
-        if is_same is True:
-            self.note(self.variable)
+        is_same: bool = self.kind.__eq__(self, other)
+        if is_same is True and (self.kind.__len__(self) > 1 or len(self.record.variable) == 1):
+            self.record.note(is_hit=True)
+        elif is_same is False and _is_comparison(sys._getframe(1)):
+            self.record.note(is_hit=False)
         return is_same
 
-    __hash__ = str.__hash__
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
-    def lower(self) -> str:
-        return _DecodedName.of(super().lower(), self.variable, self.note)
+    def __hash__(self) -> int:
+        return self.kind.__hash__(self)  # type: ignore[no-any-return]
 
-    def __reduce__(self) -> "tuple[type, tuple[str]]":
-        return str, (str(self),)  # our modules are gone in a worker
+    def __len__(self) -> int:
+        self.record.note(is_hit=False)
+        return self.kind.__len__(self)  # type: ignore[no-any-return]
+
+    def __bool__(self) -> bool:
+        return bool(self.kind.__len__(self))
+
+    def __contains__(self, part: "Any") -> bool:
+        return self._noted(self.kind.__contains__(self, part))
+
+    def startswith(self, *arguments: "Any") -> bool:
+        """Compare the begin of the name."""
+        return self._noted(self.kind.startswith(self, *arguments))
+
+    def endswith(self, *arguments: "Any") -> bool:
+        """Compare the end of the name."""
+        return self._noted(self.kind.endswith(self, *arguments))
+
+    def lower(self) -> "Any":
+        """Return the name in small letters."""
+        return self.of(self.kind.lower(self), self.record)
+
+    def upper(self) -> "Any":
+        """Return the name in capital letters."""
+        return self.of(self.kind.upper(self), self.record)
+
+    def __getitem__(self, place: "Any") -> "Any":
+        part = self.kind.__getitem__(self, place)
+        return part if isinstance(part, int) else self.of(part, self.record)
+
+    def __reduce__(self) -> "tuple[type, tuple[Any]]":
+        return self.kind, (self.kind(self),)
+
+    def _noted(self, is_hit: "Any") -> bool:
+        self.record.note(is_hit=bool(is_hit))
+        return bool(is_hit)
+
+
+def _is_comparison(frame: "FrameType") -> bool:
+    """Whether this code compares two values, or looks into a list; to sort names also compares them."""
+    return frame.f_code.co_code[frame.f_lasti] in _COMPARISONS
+
+
+class ListedName(_AnyName, bytes):
+    """The name as the system has it."""
+
+    kind = bytes
+
+    def decode(self, *arguments: "Any", **options: "Any") -> str:
+        """Return the name as a text, as `os.environ` has it."""
+        return ListedText.of(super().decode(*arguments, **options), self.record)  # type: ignore[no-any-return]
+
+
+class ListedText(_AnyName, str):  # noqa: SLOT000 - a name has the attribute `record`
+    """The name as a text, or a part of it."""
+
+    kind = str
+
+    def encode(self, *arguments: "Any", **options: "Any") -> bytes:
+        """Return the name as the system has it, with which `os.environ` looks up its value."""
+        return ListedName.of(super().encode(*arguments, **options), self.record)  # type: ignore[no-any-return]

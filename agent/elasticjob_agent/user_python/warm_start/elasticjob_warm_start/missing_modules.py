@@ -5,8 +5,8 @@ The folder of the script is not in sys.path during the imports ahead. So such a 
 
 import sys
 
+from .callers import package_of
 from .entry import is_own_module
-from .environment import package_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

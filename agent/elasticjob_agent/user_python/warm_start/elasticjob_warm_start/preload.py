@@ -18,7 +18,6 @@ from importlib.machinery import ModuleSpec
 from . import entry, process_facts, recorder
 from .data_files import DataFiles
 from .environment import RecordingEnvironment
-from .environment_copies import find_kept
 from .import_check import ImportCheck, changed_times, path_files
 from .import_watch import ImportWatch
 from .missing_modules import MissingModules
@@ -67,7 +66,7 @@ class Preload:
         self.generators = self._watch.generators
         self._denied: "set[str]" = set(plan["denied"])  # type: ignore[call-overload]
         self._varying: "set[str]" = set(plan["varying"])  # type: ignore[call-overload]
-        self.environment.mark(self._varying)
+        self.environment.watch(self._varying)
         self._script = str(plan["script"])
         self._script_file = os.path.realpath((getattr(sys, "argv", None) or [""])[0])
         self._modules_before = modules_before
@@ -102,19 +101,19 @@ class Preload:
         changed_before = changed_times(before)
         folders = _modification_times(self.folders)  # a new package may hide another one, or be found by one
         variables: "dict[str, list[str]]" = plan["variables"]  # type: ignore[assignment]
-        changes: "dict[str, list[str]]" = {}
-        for variable, (module, _) in variables.items():
-            changes.setdefault(module if module in modules else "", []).append(variable)
+        changes: "dict[str, dict[str, str]]" = {}
+        for variable, (module, value) in variables.items():
+            changes.setdefault(module if module in modules else "", {})[variable] = value
         self._path = list(sys.path)
         collector = PausedCollector()
         missing = MissingModules(modules)
         try:
             self._compare("code before the script")
             self._data_files.write_no_more()
-            self.environment.expect_change(changes.get("", []))
+            self.environment.expect_changes(changes.get("", {}))
             for name, origin in modules.items():
                 self._import(name, origin)
-                self.environment.expect_change(changes.get(name, []))
+                self.environment.expect_changes(changes.get(name, {}))
         finally:
             collector.end()
             for package, name in missing.stop().items():
@@ -122,13 +121,12 @@ class Preload:
             data = self._watched(self._data_files.stop())
             self._watch.stop([collector.replaced, self.environment.replaced, self._data_files.replaced])
             self.environment.stop()
+            for package in self.environment.readers_of_all:
+                self._watch.unsafe.setdefault(package, "reads all variables when it is imported")
         _fork_once()
         report = self._report(modules)
-        of_script = self.environment.changed_by_script({name: value for name, (_, value) in variables.items()})
-        report["script_variables"] = {name: variables[name][0] for name in sorted(of_script)}
-        report["script_reads"] = {
-            name: sorted(readers) for name, readers in self.environment.script_reads.items() if name in of_script
-        }
+        report["script_variables"] = {name: variables[name][0] for name in sorted(self.environment.script_variables)}
+        report["script_reads"] = {name: sorted(readers) for name, readers in self.environment.script_reads.items()}
         # A file that has changed since it was read has its old time here, so that the first check finds it.
         files: "dict[str, int]" = report["files"]  # type: ignore[assignment]
         files.update((path, time_ns) for path, time_ns in before.items() if path in files)
@@ -233,8 +231,6 @@ class Preload:
         added = [name for name in loaded if name not in self._of_site]
         reads, unsafe = self._reads(), dict(self._watch.unsafe)
         before_script = _acts_before_script({name.partition(".")[0] for name in self._of_site}, reads, unsafe)
-        if "site" in self.environment.loops:
-            before_script.append("a .pth file reads all variables")
         return {
             "modules": len(added),
             "not_imported": self._not_imported,
@@ -256,17 +252,12 @@ class Preload:
         }
 
     def _reads(self) -> "dict[str, list[str]]":
-        """Return the packages that have read a varying variable, or keep a copy of the environment."""
-        reads: "dict[str, set[str]]" = {}
-        varying = self._varying
-        for name in varying & self.environment.reads.keys():
+        """Return the packages that have read a variable that differs by rank or round."""
+        reads: "dict[str, list[str]]" = {}
+        for name in sorted(self._varying & self.environment.reads.keys()):
             for package in self.environment.reads[name]:
-                reads.setdefault(package, set()).add(name)
-        recorded = self.environment
-        kept = find_kept(recorded.loops, recorded.loops_for, varying, recorded.marks)
-        for package, names in kept.items():
-            reads.setdefault(package, set()).update(names)
-        return {package: sorted(names) for package, names in reads.items()}
+                reads.setdefault(package, []).append(name)
+        return reads
 
     def _is_installed(self, name: str) -> bool:
         spec = getattr(sys.modules[name], "__spec__", None)

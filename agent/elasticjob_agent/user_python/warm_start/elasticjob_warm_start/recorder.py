@@ -173,8 +173,6 @@ class ImportRecorder:
             if folder not in self._folders:
                 self._write_line("", folder)
                 self._folders.add(folder)
-        if self._environment != self._variables:
-            self._write_variables()
         # A module is in sys.modules before its own imports begin. So an outer module comes before the inner ones.
         for name in [name for name in self._pending if name in self._modules]:
             if name not in self._ends:
@@ -183,6 +181,9 @@ class ImportRecorder:
             elif name not in self._begun:
                 self._write_line("+" + name, "")
                 self._begun.add(name)
+        # After the modules: one whose import has begun, and asks for another now, has set them.
+        if self._environment != self._variables:
+            self._write_variables()
 
     def _write_variables(self) -> None:
         now = dict(self._environment)
