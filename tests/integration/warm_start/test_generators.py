@@ -69,3 +69,65 @@ async def test_a_package_that_keeps_a_generator_of_torch_in_an_object_is_not_pre
     cold, warm = await shown_cold_and_warm(node, "import torch, keeps, fractions", "keeps.A.generators")
     assert warm == cold
     assert sentences() == ["not preloaded: keeps (keeps a random generator with a seed of its own)"]
+
+
+_SET_STATE = """
+class Tensor(bytes):
+    def numpy(self): return self
+    def tobytes(self): return bytes(self)
+class Generator:
+    state = Tensor(b"1")
+    def get_state(self): return self.state
+    def set_state(self, state): self.state = state
+    def seed(self): pass
+default_generator = Generator()
+def get_rng_state(): return default_generator.get_state()
+def set_rng_state(state): default_generator.set_state(state)
+set_rng_state(get_rng_state())
+"""
+"""The functions of torch by which `torch.random.fork_rng` restores its generator; its own import calls one."""
+
+_RESTORED = {
+    "random": "import random\nstate = random.getstate()\nvalue = random.random()\nrandom.setstate(state)",
+    "the function alone": "from random import *\nstate = getstate()\nvalue = random()\nsetstate(state)",
+    "the object": (
+        "import random\nowner = random.random.__self__\nstate = owner.getstate()\nvalue = random.random()\n"
+        "owner.setstate(state)"
+    ),
+    "numpy": (
+        "import numpy.random\nstate = numpy.random.get_state()\nvalue = numpy.random.rand()\n"
+        "numpy.random.set_state(state)"
+    ),
+    "torch": (
+        "import torch\nstate = torch.get_rng_state()\ntorch.default_generator.state = torch.Tensor(b'2')\n"
+        "value = id(torch)\ntorch.set_rng_state(state)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _RESTORED)
+async def test_an_import_that_restores_a_generator_after_it_has_drawn_is_done_by_each_worker(
+    node: WarmNode, sentences: Sentences, name: str
+) -> None:
+    node.package("torch", _SET_STATE)
+    node.package("isolated", _RESTORED[name])
+    drawn = await rounds(node, "import isolated, fractions", "isolated.value")
+    assert len(set(drawn)) == len(drawn) or name == "torch"
+    assert sentences() == [f"not preloaded: isolated ({_REASON})"]
+
+
+async def test_the_functions_that_restore_a_generator_are_those_of_the_libraries(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    """They are given back, and the import of a generator of its own restores what it likes."""
+    node.package("torch", _SET_STATE)
+    node.package(
+        "keeps",
+        "import torch\nfrom random import Random, setstate\nfrom numpy.random import set_state\n"
+        "own = Random()\nown.setstate(own.getstate())",
+    )
+    kinds = "type(keeps.setstate), type(keeps.set_state), keeps.torch.set_rng_state.__module__"
+    same = "keeps.setstate is random.setstate, keeps.Random.setstate.__qualname__, keeps.Random.setstate.__module__"
+    cold, warm = await shown_cold_and_warm(node, "import keeps, random, fractions", f"{kinds}, {same}")
+    assert warm == cold
+    assert sentences() == []

@@ -12,6 +12,7 @@ import weakref
 from itertools import compress
 
 from .module_ends import ModuleEnds
+from .state_setters import StateSetters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Generators:
         self._known = {id(random._inst)}
         self._original = random.Random.seed
         self._states = _global_states()
+        self._setters = StateSetters()
         # A package may import numpy, and draw from its new generator at once.
         self._module_ends = ModuleEnds(_WITH_STATE, self._note_new_states)
         random.Random.seed = self._recording_seed()  # type: ignore[method-assign,assignment]
@@ -50,18 +52,27 @@ class Generators:
 
         return seed
 
+    @property
+    def replaced(self) -> "list[tuple[object, object]]":
+        """Return functions that modules may have, each with the one in whose place it is."""
+        return self._setters.replaced
+
     def _note_new_states(self) -> None:
         self._states = {**_global_states(), **self._states}
+        self._setters.watch()
 
     def compare_states(self) -> bool:
-        """Return whether a global generator has changed since the last call: an import has seeded it, or drawn."""
+        """Return whether an import has seeded a global generator or drawn since the last call, or restored a state."""
         before, self._states = self._states, _global_states()
+        if self._setters.take_call():
+            return True
         return any(name in self._states and self._states[name] != state for name, state in before.items())
 
     def stop(self) -> "list[str]":
         """Record no more; return the modules that keep a generator whose seed is not known."""
         random.Random.seed = self._original  # type: ignore[method-assign]
         self._module_ends.stop()
+        self._setters.stop()
         self._known.update(number for number, each in self._fresh.items() if each() is not None)
         numpy: "Any" = sys.modules.get("numpy.random.mtrand")
         if numpy is not None:

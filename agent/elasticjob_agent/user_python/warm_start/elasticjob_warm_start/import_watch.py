@@ -89,7 +89,7 @@ class ImportWatch:
         self._main.__class__ = types.ModuleType
         self._set_native_id(self._native_id)
         numbers = [(watch, original) for _, _, original, watch in self._numbers]
-        originals = {id(ours): theirs for ours, theirs in (*numbers, *replaced)}
+        originals = {id(ours): theirs for ours, theirs in (*numbers, *self.generators.replaced, *replaced)}
         for module in list(sys.modules.values()):
             names = getattr(module, "__dict__", {})
             for name, value in [(name, value) for name, value in list(names.items()) if id(value) in originals]:
