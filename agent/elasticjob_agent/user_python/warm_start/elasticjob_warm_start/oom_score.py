@@ -9,6 +9,7 @@ import os
 _FILE = "/proc/self/oom_score_adj"
 _FIRST_TO_GO = 1000
 _SUCCESS = 0
+_open, _write_bytes, _close = os.open, os.write, os.close  # an import may replace them
 
 
 def raise_own() -> "int | None":
@@ -51,9 +52,9 @@ def _read() -> int:
 
 
 def _write(value: int) -> None:
-    fd = os.open(_FILE, os.O_WRONLY)
+    fd = _open(_FILE, os.O_WRONLY)
     try:
         # One unbuffered write: Python drops the error of a write that a file object makes when it is collected.
-        os.write(fd, b"%d" % value)
+        _write_bytes(fd, b"%d" % value)
     finally:
-        os.close(fd)
+        _close(fd)

@@ -1,18 +1,14 @@
 """A worker that was forked ahead: it waits for its command, and then becomes what an exec of it would have been."""
 
 import atexit
-import fcntl
 import gc
-import os
-import select
-import signal
 import socket
 import struct
 import sys
 import threading
-import time
 
 from . import libc, oom_score, stacks
+from .originals import fcntl, os, select, signal, time
 from .preload import Preload, forget_folders
 
 TYPE_CHECKING = False
@@ -24,7 +20,7 @@ _PARENT_TIMEOUT_S = 5.0
 _REASON_BYTES = 500
 _MAX_FDS = 253
 _FDS_BYTES = socket.CMSG_SPACE(_MAX_FDS * struct.calcsize("i"))
-_select, _Socket = select.select, socket.socket  # code of the user may replace these
+_Socket = socket.socket  # code of the user may replace it
 
 
 class ImportState:
@@ -93,7 +89,7 @@ def _wait_for_parent(fork_server: int) -> None:
     while os.getppid() != fork_server:
         if time.monotonic() > deadline_s:
             os._exit(1)
-        _select([], [], [], 0.001)
+        select.select([], [], [], 0.001)
     # Not before: the end of the process in between would send the signal.
     libc.signal_on_parent_death(signal.SIGKILL)
     if os.getppid() != fork_server:

@@ -9,13 +9,12 @@ import gc
 import importlib
 import importlib.util
 import os
-import signal
 import sys
 import time
 import zipimport
 from importlib.machinery import ModuleSpec
 
-from . import entry, process_facts, recorder
+from . import entry, originals, process_facts, recorder
 from .data_files import DataFiles
 from .environment import RecordingEnvironment
 from .import_check import ImportCheck, changed_times, path_files
@@ -34,7 +33,6 @@ _STREAMS = (0, 1, 2)
 _SITE = {"site": "a .pth file", "sitecustomize": "sitecustomize"}
 """Modules whose code is that of a file → this file, as the subject of a sentence."""
 _READERS = {"__getattr__", "__getattribute__"}
-_fork, _end = os.fork, os._exit  # an import may replace them
 
 
 class Preload:
@@ -367,10 +365,11 @@ def _modification_times(paths: "Iterable[object]") -> "dict[str, int]":
 
 def _fork_once() -> None:
     """Fork once: some libraries end their threads before a fork (pthread_atfork)."""
+    os, signal = originals.os, originals.signal
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    pid = _fork()
+    pid = os.fork()
     if pid == 0:
-        _end(0)
+        os._exit(0)
     with contextlib.suppress(ChildProcessError):  # an import ignores SIGCHLD; it has ended then, too
         os.waitpid(pid, 0)
     signal.sigtimedwait({signal.SIGCHLD}, 0)  # a handler of an import is not called for our process

@@ -19,13 +19,12 @@ import contextlib
 import errno
 import gc
 import json
-import os
-import signal
 import socket
 import struct
 import sys
 
 from . import free_places, libc, oom_score, prefork
+from .originals import os, signal
 from .preload import Preload, report_of_failure
 
 NAME = b"ej-zygote"
@@ -33,7 +32,6 @@ _MESSAGE_BYTES = 1 << 16
 _MAX_FDS = 253
 """SCM_MAX_FD: the kernel sends no more descriptors in one message."""
 _FDS_BYTES = socket.CMSG_SPACE(_MAX_FDS * struct.calcsize("i"))
-_fork, _end = os.fork, os._exit  # code of the user may replace them
 
 
 class Zygote:
@@ -66,12 +64,12 @@ class Zygote:
         while True:
             message, fds = _receive(self._agent)
             if not message:
-                _end(0)
+                os._exit(0)
             if message.get("exit"):
                 # Other files that exit functions remove may be those of a worker that trains.
                 if self._preload.made_temporary_files:
                     _exit_in_order()
-                _end(0)
+                os._exit(0)
             if not message.get("fork"):
                 continue
             changed = self._preload.check.first_changed() if message.get("check") else ""
@@ -93,7 +91,7 @@ class Zygote:
         middles, failed = [], 0
         for part in _parts(fds, len(os.sched_getaffinity(0))):
             try:
-                middle = _fork()
+                middle = os.fork()
             except OSError as error:  # a limit of processes or of memory
                 failed = error.errno or errno.EAGAIN
                 break
@@ -122,12 +120,12 @@ def _fork_each(fds: "list[int]") -> int:
     failed = 0
     for fd in fds:
         try:
-            if _fork() == 0:
+            if os.fork() == 0:
                 return fd
         except OSError as error:
             failed = error.errno or errno.EAGAIN
             break
-    _end(failed)
+    os._exit(failed)
     raise AssertionError  # for type checkers
 
 
@@ -150,7 +148,7 @@ def _send(agent: socket.socket, message: "dict[str, object]") -> None:
     try:
         agent.send(json.dumps(message).encode("ascii"))
     except ConnectionError:
-        _end(0)
+        os._exit(0)
 
 
 def _send_report(agent: socket.socket, report: "dict[str, object]") -> None:
@@ -159,7 +157,7 @@ def _send_report(agent: socket.socket, report: "dict[str, object]") -> None:
     try:
         agent.sendmsg([b'{"report": true}'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))])
     except ConnectionError:
-        _end(0)
+        os._exit(0)
     os.close(fd)
 
 
@@ -198,4 +196,4 @@ def _exit_in_order() -> None:
     try:
         atexit._run_exitfuncs()
     finally:
-        _end(0)
+        os._exit(0)
