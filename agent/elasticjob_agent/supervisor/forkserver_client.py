@@ -24,6 +24,7 @@ _END_S = 15.0
 """Seconds for its end after its socket was closed. After 10 s it no longer waits for processes that cannot be killed.
 """
 _MESSAGE_BYTES = 4096
+_SHOWN_BYTES = 100
 _SHORTEST_S = 0.05
 """Seconds between two looks at a fork server that is late."""
 
@@ -183,7 +184,18 @@ class ForkServerClient:
             if not message:
                 self._end()
                 return
-            self._on_message(forkserver_protocol.parse(message))
+            try:
+                event = forkserver_protocol.parse(message)
+            except (AssertionError, ValueError):  # an import of a fork server with preload has its socket, too
+                self._refuse(message)
+            else:
+                self._on_message(event)
+
+    def _refuse(self, message: bytes) -> None:
+        """Kill the fork server, which has sent what is no message: nothing that it sends can be relied upon."""
+        log.warning("%s sent %r, which is no message; it is killed", self._launcher.description, message[:_SHOWN_BYTES])
+        self._ending = "sent what is no message, and was killed"
+        self._process.kill()
 
     def _on_message(self, event: forkserver_protocol.Event) -> None:
         match event:

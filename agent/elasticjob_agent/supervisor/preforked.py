@@ -28,6 +28,8 @@ class PreforkedWorker:
     """Whether it can still take a command."""
     loss: str = ""
     """Why it has not become a command, or cannot; empty if there is no reason."""
+    has_lost_server: bool = False
+    """Whether the reason is the end of its fork server."""
     is_hanging: bool = False
     """Whether it did not take its command although it could."""
     is_late: bool = False
@@ -50,17 +52,18 @@ class PreforkedWorker:
         self.is_late, self.is_hanging = True, not is_busy
         self.lost("it was late, because the machine is busy" if is_busy else "it hung")
 
-    def lost(self, reason: str) -> None:
+    def lost(self, reason: str, *, with_server: bool = False) -> None:
         """Record that it cannot take a command any more, for this reason."""
         self.is_alive = False
-        self.loss = self.loss or reason
+        if not self.loss:
+            self.loss, self.has_lost_server = reason, with_server
         if not self.registered.done():
             self.registered.set_result(False)
 
 
 def describe_loss(worker: PreforkedWorker) -> str:
     """Return why this worker cannot become a command, as a sentence that names it."""
-    return f"a worker that was forked ahead: {worker.loss}" if worker.loss.startswith("it ") else worker.loss
+    return worker.loss if worker.has_lost_server else f"a worker that was forked ahead: {worker.loss}"
 
 
 def describe_losses(names: Sequence[str], workers: Sequence[PreforkedWorker]) -> str:

@@ -383,7 +383,7 @@ class Supervisor:
         record_end_with_fork_server(list(self._children.values()), ending, is_closed=self._closed)
         self._children.clear()
         for worker in self._preforked.values():
-            worker.lost(f"its fork server {ending}")
+            worker.lost(f"its fork server {ending}", with_server=True)
         self._preforked.clear()
         for answered in self._requests.values():
             _resolve(answered)

@@ -189,6 +189,34 @@ async def test_a_module_that_starts_threads_cannot_be_preloaded(
         await spawn_functions(supervisor, [function], "forkserver", preload=["threaded"])
 
 
+_WRITES = """
+import gc, socket
+for each in gc.get_objects():
+    if isinstance(each, socket.socket):
+        each.send({message!r})
+"""
+
+
+@pytest.mark.parametrize("message", [b"nonsense", b"\xff", b"started x y z", b"exited 1 99999999 0 0 0"])
+async def test_a_fork_server_that_sends_no_message_of_its_protocol_is_replaced(
+    supervisor: Supervisor,
+    runner: Runner,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    message: bytes,
+) -> None:
+    (tmp_path / "writes.py").write_text(_WRITES.format(message=message))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    function = Function(name="f", fn=functions.echo, args=(1,), env=runner.env, stdout=Null(), stderr=Null())
+    with pytest.raises(ForkServerLost, match="ended with code -9 during its start"):
+        await spawn_functions(supervisor, [function], "forkserver", preload=["writes"])
+    warnings = [record.getMessage() for record in caplog.records if "is killed" in record.getMessage()]
+    assert [text.partition("preload writes) ")[2] for text in warnings] == [
+        f"sent {message!r}, which is no message; it is killed"
+    ]
+
+
 async def test_a_fork_server_that_died_is_replaced(runner: Runner) -> None:
     [(code, _)] = await runner.run("forkserver", (functions.echo, 1))
     server = runner.started[0].server.supervisor.server_pid

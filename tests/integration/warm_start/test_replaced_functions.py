@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from testing.waiting import aeventually
 from tests.integration.warm_start.warm_node import WarmNode
 
 Sentences = Callable[[], list[str]]
@@ -36,3 +37,31 @@ async def test_an_import_that_replaces_functions_changes_no_start(
     assert await node.restart() == [True, True], node.starter.reason
     await node.ran()
     assert sentences() == []
+
+
+_ANSWERS_EARLY = """
+import socket
+original = socket.socket.send
+def send(link, data):
+    sent = original(link, data)
+    if data == b"ready":
+        original(link, {answer!r})
+    return sent
+socket.socket.send = send
+"""
+
+
+@pytest.mark.parametrize("answer", [b"ok", b"nonsense", b"9999999999999999999999 cwd", b"2 exec"])
+async def test_a_waiting_worker_that_answers_before_its_command_is_a_cold_start(
+    node: WarmNode, sentences: Sentences, caplog: pytest.LogCaptureFixture, answer: bytes
+) -> None:
+    node.package("answers", _ANSWERS_EARLY.format(answer=answer))
+    node.script("import decimal, answers")
+    await node.start()
+    await node.ran()
+    await aeventually(lambda: node.starter._zygote.ready, what="a zygote")
+    await node.settled()
+    assert await node.restart() == [False, False]
+    await node.ran()
+    assert sentences() == ["not warm: a worker that was forked ahead: its answer was not understood"]
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []

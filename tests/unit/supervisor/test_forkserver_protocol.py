@@ -18,6 +18,7 @@ from elasticjob_agent.supervisor import (
     forkserver_protocol,
 )
 from elasticjob_agent.supervisor.forkserver import child_setup, preforked
+from elasticjob_agent.supervisor.preforked import open_link
 from elasticjob_api.failure_text import is_command_at_fault
 
 _COMMAND = Command(name="rank 1", argv=("train",), env={"PATH": "/bin"}, cwd="/data", stdout=Null(), stderr=Null())
@@ -116,8 +117,40 @@ def test_a_failed_start_becomes_a_sentence(code: int, stage: str, kind: type[Sta
         raise error
 
 
-@pytest.mark.parametrize("answer", [b"ready", b"ok", b"", b"2", b"2 a b", b"x exec", b"\xff\xfe", b"5 \n"])
+@pytest.mark.parametrize("answer", [b"ready", b"ok", b"", b"2", b"2 a b", b"x exec", b"\xff\xfe", b"5 \n", b"0 cwd", b"2 exec", b"%d cwd" % 10**30])
 def test_an_answer_of_a_worker_that_is_none_is_a_lost_worker(answer: bytes) -> None:
-    kind, number, *text = preforked.failure_message(4, answer)
+    kind, number, *text = preforked.failure_message(4, answer, is_preforked=True)
     message = " ".join(map(str, (kind, number, *text))).encode("ascii", "backslashreplace")
     assert forkserver_protocol.parse(message) == forkserver_protocol.Lost(4, "its answer was not understood")
+
+
+@pytest.mark.parametrize(
+    ("answers", "has_command", "failure"),
+    [
+        ([b"ok"], True, b""),
+        ([b"nonsense", b"ok"], True, b""),
+        ([b"", b"ok"], True, b""),
+        ([b"nonsense"], True, b"nonsense"),
+        ([], True, b"lost it has ended"),
+        ([b"ok"], False, b"lost its answer was not understood"),
+        ([], False, b"lost it has ended"),
+    ],
+)
+def test_a_worker_that_runs_its_command_is_never_started_again(
+    answers: list[bytes], failure: bytes, *, has_command: bool
+) -> None:
+    ours, theirs = open_link()
+    with ours, theirs:
+        for answer in answers:
+            theirs.send(answer)
+        assert preforked.read_failure(ours.fileno(), has_command=has_command) == failure
+        with pytest.raises(BrokenPipeError):  # a later `ok`: this worker ends before its command
+            theirs.send(b"ok")
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_preforked"), [(b"2 exec", False), (b"22 setup", False), (b"524 exec", False), (b"2 cwd", True)]
+)
+def test_an_error_of_a_command_is_a_failed_start(answer: bytes, *, is_preforked: bool) -> None:
+    code, stage = answer.decode().split()
+    assert preforked.failure_message(4, answer, is_preforked=is_preforked) == ("failed", 4, code, stage)

@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _REPORT_BYTES = 1000
+_CREDENTIALS_BYTES = socket.CMSG_SPACE(struct.calcsize("3i"))
 _LOST = "lost "
 HAS_ENDED = "it has ended"
+_NOT_UNDERSTOOD = "its answer was not understood"
+_STAGES = frozenset({"cpus", "cwd"})
+"""The steps of a preforked worker whose error is one of its command, which a second start would meet, too."""
+_MAX_ERRNO = 4095
+"""Of the kernel: some of its file systems have numbers that `errno` does not list."""
 
 
 @contextmanager
@@ -35,7 +41,7 @@ def sender(fd: int) -> int:
     """Return the pid of the process that sent the message on this socket, from the kernel; 0 if there is none."""
     try:
         with _socket_of(fd) as link:
-            _, ancillary, _, _ = link.recvmsg(100, socket.CMSG_SPACE(struct.calcsize("3i")))
+            _, ancillary, _, _ = link.recvmsg(100, _CREDENTIALS_BYTES)
     except ConnectionError:
         return 0
     for level, kind, data in ancillary:
@@ -50,23 +56,36 @@ def send_command(fd: int, fds: "list[int]") -> None:
         link.sendmsg([b"start"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))])
 
 
-def read_failure(fd: int) -> bytes:
+def read_failure(fd: int, *, has_command: bool) -> bytes:
     """Return the failure that the worker reports on this socket, empty if it runs its command."""
-    try:
-        # Never wait: a zygote that was stopped as it forked keeps the socket of a dead worker open.
-        with _socket_of(fd) as link:
-            report = link.recv(_REPORT_BYTES, socket.MSG_DONTWAIT)
-    except (ConnectionError, BlockingIOError):  # it died with a message of ours unread, or without an answer
-        report = b""
-    return b"" if report == b"ok" else report or (_LOST + HAS_ENDED).encode("ascii")
+    with _socket_of(fd) as link:
+        with suppress(OSError):
+            link.shutdown(socket.SHUT_RD)  # an `ok` that comes later fails, and then the worker ends
+        answers = list(_messages(link))
+    if not has_command:
+        return (_LOST + (_NOT_UNDERSTOOD if answers else HAS_ENDED)).encode("ascii")
+    # Code of the user may have written before the worker did. What runs must not be started again.
+    return b"" if b"ok" in answers else next(iter(answers), (_LOST + HAS_ENDED).encode("ascii"))
 
 
-def failure_message(number: int, failure: bytes) -> "tuple[object, ...]":
+def _messages(link: socket.socket) -> "Iterator[bytes]":
+    """Yield what has been sent on this socket."""
+    # Never wait: a zygote that was stopped as it forked keeps the socket of a dead worker open.
+    with suppress(ConnectionError, BlockingIOError):  # it died with a message of ours unread, or without an answer
+        while True:
+            message, ancillary, _, _ = link.recvmsg(_REPORT_BYTES, _CREDENTIALS_BYTES, socket.MSG_DONTWAIT)
+            if not ancillary:  # the end; an empty message has its sender
+                return
+            yield message
+
+
+def failure_message(number: int, failure: bytes, *, is_preforked: bool) -> "tuple[object, ...]":
     """Return the message to the agent about a worker that has ended before it ran its command."""
     text = failure.decode("ascii", "replace")
     if text.startswith(_LOST):
         return "lost", number, text[len(_LOST) :]
     code, _, stage = text.partition(" ")
-    if not (code.isdecimal() and stage.isidentifier()):  # of another process that has the socket, too
-        return "lost", number, "its answer was not understood"
+    is_stage = stage in _STAGES if is_preforked else stage.isidentifier()
+    if not (is_stage and code.isdecimal() and 0 < int(code) <= _MAX_ERRNO):
+        return "lost", number, _NOT_UNDERSTOOD  # of another process that has the socket, too, or of an import
     return "failed", number, code, stage

@@ -174,7 +174,10 @@ class ForkServer:
 
     def _finish_start(self, one: ForkedWorker) -> None:
         """Read the end of its handshake: the worker runs its command, or has reported its error and ends."""
-        one.failure = preforked.read_failure(one.handshake) if one.is_preforked else os.read(one.handshake, 100)
+        if one.is_preforked:
+            one.failure = preforked.read_failure(one.handshake, has_command=one.forked_ns > 0)
+        else:
+            one.failure = os.read(one.handshake, 100)
         self._poll.unregister(one.handshake)
         os.close(one.handshake)
         del self._handshakes[one.handshake]
@@ -241,7 +244,8 @@ class ForkServer:
             self._finish_start(one)
         if one.failure:
             self._forget({one.number})
-            self._send_message(*preforked.failure_message(one.number, one.failure))
+            failed = preforked.failure_message(one.number, one.failure, is_preforked=one.is_preforked)
+            self._send_message(*failed)
         else:
             self._send_message("exited", one.number, status, int(one.stopped), at_s, wall_ns)
 
