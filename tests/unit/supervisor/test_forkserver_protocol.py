@@ -131,6 +131,7 @@ def test_an_answer_of_a_worker_that_is_none_is_a_lost_worker(answer: bytes) -> N
         ([b"nonsense", b"ok"], True, b""),
         ([b"", b"ok"], True, b""),
         ([b"nonsense"], True, b"nonsense"),
+        ([b""], True, b"lost it has ended"),
         ([], True, b"lost it has ended"),
         ([b"ok"], False, b"lost its answer was not understood"),
         ([], False, b"lost it has ended"),

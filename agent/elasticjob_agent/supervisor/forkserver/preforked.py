@@ -65,7 +65,7 @@ def read_failure(fd: int, *, has_command: bool) -> bytes:
     if not has_command:
         return (_LOST + (_NOT_UNDERSTOOD if answers else HAS_ENDED)).encode("ascii")
     # Code of the user may have written before the worker did. What runs must not be started again.
-    return b"" if b"ok" in answers else next(iter(answers), (_LOST + HAS_ENDED).encode("ascii"))
+    return b"" if b"ok" in answers else next(filter(None, answers), (_LOST + HAS_ENDED).encode("ascii"))
 
 
 def _messages(link: socket.socket) -> "Iterator[bytes]":

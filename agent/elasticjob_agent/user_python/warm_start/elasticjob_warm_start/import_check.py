@@ -4,6 +4,8 @@ import contextlib
 import os
 import sys
 
+from .distributions import first_unknown, names_in
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,6 +24,7 @@ class ImportCheck:
         folders: "list[str]",
         package_folders: "tuple[str, ...] | list[str]" = (),
         changed: "dict[str, int] | None" = None,
+        distributions: "frozenset[str] | None" = None,
     ) -> None:
         """Compare with this state.
 
@@ -31,6 +34,7 @@ class ImportCheck:
             folders: the folders that an earlier worker has added to sys.path.
             package_folders: those of installed packages; a new `.pth` file there counts as changed.
             changed: the times of change that some of these files had before their import; others have that of now.
+            distributions: those that the imports could list; None: they have listed none.
         """
         self._package_folders = tuple(package_folders)
         times = dict(changed or {})
@@ -40,6 +44,7 @@ class ImportCheck:
         self._files = "\0".join("{} {} {}".format(time_ns, times[path], path) for path, time_ns in files.items())
         self._top_level = frozenset(top_level)
         self._folders = folders
+        self._distributions = distributions
 
     def first_changed(self) -> str:
         """Return a file that is not the one that was imported, or an empty text."""
@@ -62,6 +67,9 @@ class ImportCheck:
             for name in _modules_in(folder):
                 if name in self._top_level:
                     return "{} in {} would hide the imported module".format(name, folder)
+            unknown = "" if self._distributions is None else first_unknown(folder, self._distributions)
+            if unknown:
+                return "an import has listed the distributions, without {} in {}".format(unknown, folder)
         return ""
 
     def _searched(self, package_folders: "list[str]") -> "list[str]":
@@ -124,12 +132,9 @@ def _script_folder() -> "list[str]":
 
 def _modules_in(folder: str) -> "list[str]":
     """Return its modules and its packages: a folder without __init__ never hides an installed package."""
-    try:
-        names = os.listdir(folder)
-    except NotADirectoryError:
-        return _modules_in_archive(folder)
-    except OSError:
-        return []
+    names = names_in(folder)
+    if not os.path.isdir(folder):
+        return [name.partition(".")[0] for name in names]
     found = []
     for name in names:
         stem, dot, suffix = name.partition(".")
@@ -139,14 +144,3 @@ def _modules_in(folder: str) -> "list[str]":
         elif suffix.endswith(("py", "pyc", "so")):
             found.append(stem)
     return found
-
-
-def _modules_in_archive(path: str) -> "list[str]":
-    """Return the modules and folders in this archive; nothing if it is none, as most scripts."""
-    import zipimport
-
-    try:
-        files = zipimport._read_directory(path)  # type: ignore[attr-defined]
-    except zipimport.ZipImportError:
-        return []
-    return list({name.partition(os.sep)[0].partition(".")[0] for name in files})

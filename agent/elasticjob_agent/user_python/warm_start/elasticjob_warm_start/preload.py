@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec
 
 from . import entry, originals, process_facts, recorder
 from .data_files import DataFiles
+from .distributions import can_be_listed, distributions_in
 from .environment import RecordingEnvironment
 from .import_check import ImportCheck, changed_times, path_files
 from .import_watch import ImportWatch
@@ -103,6 +104,7 @@ class Preload:
         for variable, (module, value) in variables.items():
             changes.setdefault(module if module in modules else "", {})[variable] = value
         self._path = list(sys.path)
+        distributions = distributions_in([*self.folders, *sys.path])
         collector = PausedCollector()
         missing = MissingModules(modules)
         try:
@@ -134,6 +136,7 @@ class Preload:
             folders=plan["folders"],  # type: ignore[arg-type]
             package_folders=self.folders,
             changed=changed_before,
+            distributions=distributions if can_be_listed() else None,
         )
         report["protocol"] = PROTOCOL
         report["greeting"] = greeting
