@@ -152,6 +152,8 @@ _SIDE_EFFECTS = {
     "stream": "redirects or closes a standard stream; do that in the script",
     "child": "leaves a process",
     "memory": "leaves memory that all workers would share",
+    "no fork": "leaves memory that forked workers do not have (MADV_DONTFORK)",
+    "empty fork": "leaves memory that is empty in forked workers (MADV_WIPEONFORK)",
     "subreaper": "makes its process a subreaper, which would become the parent of all workers",
 }
 

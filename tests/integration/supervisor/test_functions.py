@@ -197,17 +197,22 @@ for each in gc.get_objects():
 """
 
 
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder whose modules each process can import."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
 @pytest.mark.parametrize("message", [b"nonsense", b"\xff", b"started x y z", b"exited 1 99999999 0 0 0"])
 async def test_a_fork_server_that_sends_no_message_of_its_protocol_is_replaced(
     supervisor: Supervisor,
     runner: Runner,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    modules: Path,
     caplog: pytest.LogCaptureFixture,
     message: bytes,
 ) -> None:
-    (tmp_path / "writes.py").write_text(_WRITES.format(message=message))
-    monkeypatch.syspath_prepend(str(tmp_path))
+    (modules / "writes.py").write_text(_WRITES.format(message=message))
     function = Function(name="f", fn=functions.echo, args=(1,), env=runner.env, stdout=Null(), stderr=Null())
     with pytest.raises(ForkServerLost, match="ended with code -9 during its start"):
         await spawn_functions(supervisor, [function], "forkserver", preload=["writes"])

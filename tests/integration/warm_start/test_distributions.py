@@ -32,7 +32,8 @@ def _add(folder: Path, name: str) -> None:
 async def _shows(node: WarmNode, *, folder: str = "") -> tuple[list[str], list[bool], list[str]]:
     """Return what cold workers show, which workers of the next round are warm, and what these show."""
     node.script(
-        (f"import sys\nsys.path.append({folder!r})\n" if folder else "") + "import lists, fractions"
+        (f"import sys\nsys.path.append({folder!r})\n" if folder else "")
+        + "import lists, fractions"
         + SHOW.format("'mine' in lists.names")
     )
     await node.start()
@@ -58,10 +59,8 @@ async def test_a_distribution_beside_the_script_that_imports_have_not_seen_is_a_
     _add(node.work, name)
     cold, warm, shown_then = await _shows(node)
     assert (cold, warm, shown_then) == (["True"] * 2, [False] * 2, cold)
-    assert sentences() == [
-        f"not warm: an import has listed the distributions, without {name.partition('.')[0].partition('-')[0]} "
-        f"in {node.work}"
-    ]
+    found = name.partition(".")[0].partition("-")[0]
+    assert sentences() == [f"not warm: an import has listed the distributions, without {found} in {node.work}"]
 
 
 async def test_a_distribution_in_a_folder_that_the_script_adds_is_a_cold_start(

@@ -14,6 +14,9 @@ from tests.integration.warm_start.warm_node import FAST, WarmNode
 
 Sentences = Callable[[], list[str]]
 
+_MEMORY = (
+    "import mmap\nmemory = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\nmemory.madvise({mark})"
+)
 _COLD = {
     "leaves a thread": (
         "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()",
@@ -33,6 +36,14 @@ _COLD = {
     "becomes a subreaper": (
         "import ctypes\nctypes.CDLL(None).prctl(36, 1, 0, 0, 0)",
         "importing trap makes its process a subreaper, which would become the parent of all workers: call prctl(",
+    ),
+    "keeps memory out of forks": (
+        _MEMORY.format(mark=10),
+        "importing a module leaves memory that forked workers do not have (MADV_DONTFORK): anonymous",
+    ),
+    "has memory that forks find empty": (
+        _MEMORY.format(mark=18),
+        "importing a module leaves memory that is empty in forked workers (MADV_WIPEONFORK): anonymous",
     ),
     "imports code of the user": ("import own_code", "an import loads own_code, which is not an installed package"),
 }

@@ -27,6 +27,9 @@ _ROWS = {
     "queue in /app would hide the imported module": (
         "test_faults.py::test_a_file_beside_the_script_that_hides_a_module_is_a_cold_start"
     ),
+    "an import has listed the distributions, without mylib in /app": (
+        "test_distributions.py::test_a_distribution_beside_the_script_that_imports_have_not_seen_is_a_cold_start"
+    ),
     "… has changed since it was imported": "test_faults.py::test_a_package_that_was_changed_since_is_a_cold_start",
     "the processors of this pod are not those that the imports had": (
         "test_changes_since.py::test_an_import_that_counts_the_processors_is_repeated_when_they_change"
@@ -76,6 +79,9 @@ _ROWS = {
     "importing init makes its process a subreaper, …": (
         "test_imports.py::test_an_import_that_a_fork_would_get_wrong_keeps_all_starts_cold"
     ),
+    "importing a module leaves memory that forked workers do not have (MADV_DONTFORK): …": (
+        "test_imports.py::test_an_import_that_a_fork_would_get_wrong_keeps_all_starts_cold"
+    ),
     "lib.__getattr__ raises RuntimeError in the zygote; let it raise AttributeError": (
         "test_imports.py::test_an_attribute_function_that_raises_is_named_with_the_cure"
     ),
@@ -97,6 +103,8 @@ _FRAGMENTS = (
     "keeps the number of its process",
     "than the installed packages",
     "leaves a thread: ",
+    "an import has listed the distributions, without ",
+    "leaves memory that forked workers do not have (MADV_DONTFORK): ",
     ".__getattr__ raises RuntimeError in the zygote; let it raise AttributeError",
     "redirects or closes a standard stream; ",
     "makes its process a subreaper, ",

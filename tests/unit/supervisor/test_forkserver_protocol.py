@@ -117,7 +117,13 @@ def test_a_failed_start_becomes_a_sentence(code: int, stage: str, kind: type[Sta
         raise error
 
 
-@pytest.mark.parametrize("answer", [b"ready", b"ok", b"", b"2", b"2 a b", b"x exec", b"\xff\xfe", b"5 \n", b"0 cwd", b"2 exec", b"%d cwd" % 10**30])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(b"ready", b"ok", b"", b"2", b"2 a b", b"x exec", b"\xff\xfe", b"5 \n"),
+        *(b"0 cwd", b"2 exec", b"9" * 30 + b" cwd"),
+    ],
+)
 def test_an_answer_of_a_worker_that_is_none_is_a_lost_worker(answer: bytes) -> None:
     kind, number, *text = preforked.failure_message(4, answer, is_preforked=True)
     message = " ".join(map(str, (kind, number, *text))).encode("ascii", "backslashreplace")

@@ -64,7 +64,7 @@ def read_failure(fd: int, *, has_command: bool) -> bytes:
         answers = list(_messages(link))
     if not has_command:
         return (_LOST + (_NOT_UNDERSTOOD if answers else HAS_ENDED)).encode("ascii")
-    # Code of the user may have written before the worker did. What runs must not be started again.
+    # Code of the user may have written before the worker did. A command that runs must not be started again.
     return b"" if b"ok" in answers else next(filter(None, answers), (_LOST + HAS_ENDED).encode("ascii"))
 
 

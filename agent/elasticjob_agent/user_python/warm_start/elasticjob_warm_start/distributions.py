@@ -1,6 +1,6 @@
 """The distributions whose metadata a folder has: imports may list those of all folders in sys.path.
 
-The folder of the script is not in sys.path during imports ahead. What they list is then without its distributions.
+The folder of the script is not in sys.path during imports ahead. So they do not list its distributions.
 """
 
 import os

@@ -12,7 +12,7 @@ import weakref
 from itertools import compress
 
 from .module_ends import ModuleEnds
-from .state_setters import StateSetters
+from .state_watch import StateWatch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Generators:
         self._known = {id(random._inst)}
         self._original = random.Random.seed
         self._states = _global_states()
-        self._setters = StateSetters()
+        self._setters = StateWatch()
         # A package may import numpy, and draw from its new generator at once.
         self._module_ends = ModuleEnds(_WITH_STATE, self._note_new_states)
         random.Random.seed = self._recording_seed()  # type: ignore[method-assign,assignment]

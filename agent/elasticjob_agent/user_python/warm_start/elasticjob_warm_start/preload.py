@@ -225,6 +225,7 @@ class Preload:
 
     def _report(self, modules: "dict[str, str]") -> "dict[str, object]":
         facts = {**self._side_effects(), **process_facts.read_shared_memory()}
+        facts.update(process_facts.read_memory_without_forks())
         if process_facts.has_posix_timers():
             facts["timer", "timer_create"] = "timer_create"
         loaded = [name for name in sys.modules if name not in self._modules_before and not entry.is_own_module(name)]

@@ -22,7 +22,7 @@ _SETTERS = {
 """Module → its functions that can restore a state. The seed that torch has at first may be set again."""
 
 
-class StateSetters:
+class StateWatch:
     """Functions in the places of those that set a state. Each notes its call."""
 
     def __init__(self) -> None:
