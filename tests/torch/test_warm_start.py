@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.warm_start.limits import Limits
 from testing.processes.census import MARKER, Census
@@ -31,13 +33,23 @@ async def test_ranks_draw_different_numbers_in_each_round(torch_python: Path, tm
             await supervisor.close()
 
 
-async def test_a_seed_that_an_import_gives_to_torch_is_that_of_a_cold_start(torch_python: Path, tmp_path: Path) -> None:
+_IN_CONTEXT = "import torch\nwith torch.random.fork_rng():\n    value = torch.rand(1).item()\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "shows"),
+    [("import torch\ntorch.manual_seed(7)\n", "torch.rand(1).item()"), (_IN_CONTEXT, "seeds.value")],
+    ids=["seeds", "restores"],
+)
+async def test_an_import_that_seeds_torch_or_draws_from_it_is_as_in_a_cold_start(
+    torch_python: Path, tmp_path: Path, code: str, shows: str
+) -> None:
     with Census() as census:
         supervisor = await Supervisor.create()
         node = WarmNode(supervisor, tmp_path, clean_environment({MARKER: census.token}), limits=Limits(quiet_s=2.0))
-        node.package("seeds", "import torch\ntorch.manual_seed(7)\n")
+        node.package("seeds", code)
         try:
-            script = node.script("import seeds, torch, fractions" + SHOW.format("torch.rand(1).item()"))
+            script = node.script("import torch\ntorch.manual_seed(5)\nimport seeds, fractions" + SHOW.format(shows))
             await node.start(torch_python, script)
             cold = await shown(node)
             await node.forked_ahead()

@@ -69,7 +69,7 @@ def read_shared_memory() -> "dict[tuple[str, str], str]":
 def read_memory_without_forks() -> "dict[tuple[str, str], str]":
     """Return the memory that a forked process does not have, or finds empty; nothing where the kernel lists no flags.
 
-    The kernel counts all pages for that, which takes 20 ms with torch. So this is read once.
+    The kernel counts all pages for that, which takes 20 to 40 ms with torch. So this is read once.
     """
     facts: "dict[tuple[str, str], str]" = {}
     addresses = name = ""

@@ -31,7 +31,7 @@ class StateWatch:
         self._were_called = False
         self._method = random.Random.setstate
         self._owner = random._inst
-        random.Random.setstate = self._noting_method()  # type: ignore[method-assign]
+        self._noting = random.Random.setstate = self._noting_method()  # type: ignore[method-assign]
         self.watch()
 
     def watch(self) -> None:
@@ -49,7 +49,8 @@ class StateWatch:
 
     def stop(self) -> None:
         """Give the method back; those who know all modules give back the functions in `replaced`."""
-        random.Random.setstate = self._method  # type: ignore[method-assign]
+        if random.Random.setstate is self._noting:  # an import may have put another one in its place
+            random.Random.setstate = self._method  # type: ignore[method-assign]
 
     def _ours(self, original: "Callable[..., Any]") -> object:
         """Return the function for this place: one function may be in several, and ours be there already."""
@@ -59,7 +60,7 @@ class StateWatch:
             return original(*arguments, **options)
 
         for ours, theirs in self.replaced:
-            if original in (ours, theirs):
+            if original is ours or original is theirs:
                 return ours
         ours = functools.wraps(original)(noting)
         self.replaced.append((ours, original))
