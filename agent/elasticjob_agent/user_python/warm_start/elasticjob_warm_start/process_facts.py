@@ -20,6 +20,8 @@ _TIMERS = {
 
 _FORK_FLAGS = {"dc": "no fork", "wf": "empty fork"}
 """Flag of memory in `/proc/PID/smaps` → kind of the fact."""
+_OF_TRACERS = "[uprobes]"
+"""Memory that the kernel adds while a tracer of the node watches a library."""
 
 
 def read_facts() -> "dict[tuple[str, str], str]":
@@ -78,7 +80,7 @@ def read_memory_without_forks() -> "dict[tuple[str, str], str]":
             first, *words = line.split()
             if not first.endswith(":"):
                 addresses, name = first, " ".join(words[4:])
-            elif first == "VmFlags:" and "dp" not in words:  # which is C's own memory for random numbers
+            elif first == "VmFlags:" and "dp" not in words and name != _OF_TRACERS:  # C's own has dp
                 found = (kind for flag, kind in _FORK_FLAGS.items() if flag in words)
                 facts.update(((kind, addresses), name or "anonymous") for kind in found)
     return facts
