@@ -21,6 +21,7 @@ _MAX_COMMAS, _MAX_BRACKETS = 100_000, 1000
 """In the text: more is no profile, and is not parsed. Each value of JSON takes many times its text in memory."""
 _MAX_NAME, _MAX_PATH = 300, 4096
 _MAX_TIME_NS = 1 << 63
+_CONTEXTS = frozenset({"", "with", "call", "coroutine", "thread"})
 _VERSION = 1
 _DIGEST = "sha256:"
 _MAX_SECONDS = 600.0
@@ -38,6 +39,8 @@ class ImportProfile:
     folders: tuple[str, ...]
     variables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Environment variables that the script has changed: the module imported before that, and never the value."""
+    contexts: Mapping[str, str] = field(default_factory=dict)
+    """Modules whose import has begun in a context, such as a `with` block: KIND:MODULE; see `is_context`."""
     files: Mapping[str, int]
     """The files of the modules, each with its time of modification in nanoseconds."""
     denied: tuple[str, ...]
@@ -55,6 +58,7 @@ def encode_profile(profile: ImportProfile) -> bytes | None:
         "modules": dict(profile.modules),
         "folders": profile.folders,
         "variables": {name: module for name, (module, _) in profile.variables.items()},
+        "contexts": dict(profile.contexts),
         "files": dict(profile.files),
         "denied": profile.denied,
         "seconds": profile.seconds,
@@ -94,6 +98,10 @@ def _profile(value: Mapping[str, Any]) -> ImportProfile | None:
         variables={
             _printable(name): (_text(module, _MAX_NAME), "")
             for name, module in _entries(value.get("variables", {}))  # a release before did not have them
+        },
+        contexts={
+            _text(name, _MAX_NAME): _context(text)
+            for name, text in _entries(value.get("contexts", {}))  # a release before did not have them
         },
         files=files,
         denied=_texts(value["denied"], _MAX_DENIED, _MAX_NAME),
@@ -143,6 +151,13 @@ def _printable(value: object) -> str:
     return text
 
 
+def _context(value: object) -> str:
+    text = _text(value, _MAX_PATH)
+    if not is_context(text):
+        raise ValueError("no context")
+    return text
+
+
 def _path(value: object) -> str:
     """Return the text if the kernel could take it as a path; some modules have another text, or none."""
     text = _text(value, _MAX_PATH)
@@ -177,3 +192,9 @@ def _command(words: Sequence[str]) -> str:
 def is_module_name(name: str) -> bool:
     """Whether this is the full name of a module, of a usual length."""
     return len(name) <= _MAX_NAME and all(part.isidentifier() for part in name.split("."))
+
+
+def is_context(text: str) -> bool:
+    """Whether this is KIND:MODULE, as the recorder writes the context of an import; each part may be empty."""
+    kind, colon, module = text.partition(":")
+    return bool(colon) and kind in _CONTEXTS and (not module or is_module_name(module))

@@ -18,3 +18,7 @@ class ImportSource(Protocol):
     @property
     def variables(self) -> Mapping[str, tuple[str, str]]:
         """Return environment variables that were changed: the module imported before that, and the value if known."""
+
+    @property
+    def contexts(self) -> Mapping[str, str]:
+        """Return the modules whose import has begun in a context, such as a `with` block, each with that context."""

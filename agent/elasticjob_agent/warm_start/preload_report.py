@@ -34,6 +34,8 @@ class PreloadReport:
     outside: tuple[str, ...] = ()
     unsafe: Mapping[str, str] = field(default_factory=dict)
     """Package → an act of its import that is right for one process only, as the end of a sentence."""
+    in_context: Mapping[str, str] = field(default_factory=dict)
+    """Module that was not imported, as the script imports it in a context → this, as the end of a sentence."""
     before_script: tuple[str, ...] = ()
     """Such acts of code that each Python runs before its script, as sentences."""
     different: tuple[str, ...] = ()
@@ -69,6 +71,7 @@ def parse_report(data: bytes) -> PreloadReport | None:
             side_effects=tuple((str(name), str(kind), str(what)) for name, kind, what in value["side_effects"]),
             outside=_texts(value["outside"]),
             unsafe={str(package): str(what)[:_MAX_TEXT] for package, what in value["unsafe"].items()},
+            in_context={str(name): str(what)[:_MAX_TEXT] for name, what in value.get("in_context", {}).items()},
             before_script=tuple(each[:_MAX_TEXT] for each in _texts(value.get("before_script", ()))),
             different=_texts(value["different"]),
             folder_changed=bool(value["folder_changed"]),

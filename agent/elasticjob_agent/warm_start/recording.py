@@ -5,7 +5,7 @@ import os
 
 from elasticjob_agent.supervisor import fd_registry
 from elasticjob_agent.warm_start.greeting import MAX_BYTES, Greeting, parse_greeting
-from elasticjob_api.import_profile import is_module_name
+from elasticjob_api.import_profile import is_context, is_module_name
 
 _READ_BYTES = 1 << 16
 _MAX_MODULES = 20_000
@@ -33,6 +33,8 @@ class Recording:
         The value is as `ascii` writes it. It is empty if it is too long, or has changed twice: a script may set one for
         a single import. It is never shown.
         """
+        self.contexts: dict[str, str] = {}
+        """Modules whose import has begun in a context, each with this, as import_contexts.py writes it."""
         self.greeting: Greeting | None = None
         self.has_ended = False
         self._has_first_line = False
@@ -113,6 +115,8 @@ class Recording:
             self._add_folder(path)
         elif tab and name.startswith("="):
             self._add_variable(name[1:], path)
+        elif tab and name.startswith("~"):
+            self._add_context(name[1:], path)
         elif tab and is_module_name(name.removeprefix("+")):
             self._add_module(name.removeprefix("+"), None if name.startswith("+") else path)
 
@@ -130,6 +134,11 @@ class Recording:
         elif len(self.variables) < _MAX_VARIABLES:
             self.variables[name] = (next(reversed(self._begun), ""), value)
             self._kept_bytes += len(name) + len(value)
+
+    def _add_context(self, name: str, text: str) -> None:
+        if is_module_name(name) and is_context(text) and len(self.contexts) < _MAX_MODULES:
+            self.contexts[name] = text
+            self._kept_bytes += len(name) + len(text)
 
     def _add_folder(self, path: str) -> None:
         if path not in self.folders and len(self.folders) < _MAX_FOLDERS:

@@ -81,6 +81,7 @@ class Zygote:
             "modules": dict(imports.modules),
             "folders": list(imports.folders),
             "variables": dict(imports.variables),
+            "contexts": dict(imports.contexts),
             "files": dict(files),
             "denied": sorted(denied),
             "varying": sorted(varying),

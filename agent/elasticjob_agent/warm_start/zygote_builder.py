@@ -84,6 +84,8 @@ class ZygoteBuilder:
         self._limits = limits
         self._memory = memory
         self._denied = set(eligibility.DENIED_PACKAGES)
+        self._logged: set[str] = set()
+        """Modules of which the log has that they are imported in a context."""
         self._of_script: frozenset[str] | None = None
         """The variables that only the script can have set, by a zygote that has imported all packages."""
         self._builds = 0
@@ -227,6 +229,7 @@ class ZygoteBuilder:
                 for name, module in report.script_variables.items()
                 if name not in self._set_by_packages(report)
             },
+            contexts=dict(imports.contexts),
             files=files,
             denied=tuple(sorted(self._denied)),
             seconds=report.seconds,
@@ -242,6 +245,9 @@ class ZygoteBuilder:
         self._denied.update(denied)
         if denied:
             return False
+        for name in [name for name in report.in_context if name not in self._logged]:
+            log.info("not preloaded: %s (%s)", name, report.in_context[name])
+            self._logged.add(name)
         _refuse(eligibility.refuse_preload(report, self._denied, self._set_by_packages(report)))
         log.info("warm start: %d modules were imported in %.1f s", report.modules, report.seconds)
         return True

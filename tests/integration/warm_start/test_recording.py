@@ -72,6 +72,14 @@ async def test_lines_that_are_no_module_are_ignored(recording: Recording) -> Non
     assert recording.modules == {}
 
 
+async def test_a_recording_has_the_contexts_of_imports(recording: Recording) -> None:
+    lines = b"~torch\twith:\ntorch\t/lib/torch.py\n~numpy\t:torch\n~x\tother\n~a b\twith:\n~y\twith:a b\n"
+    os.write(recording.write_fd, _HELLO + lines)
+    await _complete(recording)
+    assert recording.contexts == {"torch": "with:", "numpy": ":torch"}
+    assert list(recording.modules) == ["torch"]
+
+
 async def test_another_first_line_is_no_greeting(recording: Recording) -> None:
     os.write(recording.write_fd, b"Downloading the data\ntorch\t/lib/torch.py\n")
     await _complete(recording)

@@ -16,6 +16,7 @@ PROFILE = ImportProfile(
     interpreter=("/usr/bin/python3.11", 5),
     modules={"torch": "/usr/lib/python3/torch/__init__.py", "é": "", "é.part": "/usr/lib/python3/torch/__init__.py"},
     folders=("/opt/\udcff",),
+    contexts={"é": "with:", "é.part": ":torch._dynamo", "torch": "call:é"},
     files={"/usr/lib/python3/torch/__init__.py": 1_700_000_000_123_456_789},
     denied=("mpi4py",),
     seconds=3.5,
@@ -37,6 +38,16 @@ def test_a_newer_writer_may_add_fields() -> None:
     assert data is not None
     value = {**json.loads(zlib.decompress(data)), "new": [1]}
     assert decode_profile(zlib.compress(json.dumps(value).encode())) == PROFILE
+
+
+def test_an_older_writer_has_no_contexts() -> None:
+    value = {name: each for name, each in _VALUE.items() if name != "contexts"}
+    assert decode_profile(zlib.compress(json.dumps(value).encode())) == replace(PROFILE, contexts={})
+
+
+@pytest.mark.parametrize("text", ["", "with", "other:", "with:a b", "with:../a", "with::"])
+def test_a_text_that_is_no_context_is_in_no_profile(text: str) -> None:
+    assert decode_profile(zlib.compress(json.dumps({**_VALUE, "contexts": {"torch": text}}).encode())) is None
 
 
 def test_names_that_are_no_modules_are_left_out() -> None:

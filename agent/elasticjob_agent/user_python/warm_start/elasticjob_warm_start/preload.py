@@ -15,6 +15,7 @@ import zipimport
 from importlib.machinery import ModuleSpec
 
 from . import entry, originals, process_facts, recorder
+from .context_check import ContextCheck
 from .data_files import DataFiles
 from .distributions import can_be_listed, distributions_in
 from .environment import RecordingEnvironment
@@ -46,7 +47,8 @@ class Preload:
             plan: "protocol" (its version), "modules" (names in their order, each with its file), and "denied"
                 (packages, and modules of others). It also has "varying" (variables) and "folders" (entries that the
                 earlier worker had added to sys.path). It has "variables" that were changed in that worker, each with
-                the module imported before that, and the value. If one of its "files" has another time of
+                the module imported before that, and the value. "contexts" has modules, each with its text of
+                import_contexts.py. If one of its "files" has another time of
                 modification, nothing is imported. "script" is the module that `-m` runs.
             own_descriptor: is ours; it is not in a forked worker.
             modules_before: the modules that Python has loaded by itself.
@@ -107,6 +109,7 @@ class Preload:
         distributions = distributions_in([*self.folders, *sys.path])
         collector = PausedCollector()
         missing = MissingModules(modules)
+        self._contexts = contexts = ContextCheck(plan.get("contexts", {}))  # type: ignore[arg-type]
         try:
             self._compare("code before the script")
             self._data_files.write_no_more()
@@ -115,7 +118,9 @@ class Preload:
                 self._import(name, origin)
                 self.environment.expect_changes(changes.get(name, {}))
         finally:
+            contexts.stop()
             collector.end()
+            self._watch.unsafe.update(contexts.refused)
             for package, name in missing.stop().items():
                 self._watch.unsafe.setdefault(package, "imports {}, which is not installed".format(name))
             data = self._watched(self._data_files.stop())
@@ -138,6 +143,7 @@ class Preload:
             changed=changed_before,
             distributions=distributions if can_be_listed() else None,
         )
+        report["in_context"] = contexts.left_out
         report["protocol"] = PROTOCOL
         report["greeting"] = greeting
         report["seconds"] = time.monotonic() - began_s
@@ -160,6 +166,8 @@ class Preload:
         # The parent is imported by itself, or it is a module that must not be: find_spec() would import it.
         if package in self._not_imported or (rest and name.rpartition(".")[0] not in sys.modules):
             return
+        if not self._contexts.begin(name):
+            return
         self._watch.begin(package)
         before = set(sys.modules)
         try:
@@ -174,6 +182,7 @@ class Preload:
             # It may have changed other modules before. So the next zygote does not begin it at all.
             what = "raises {} when it is imported ahead".format(type(error).__name__)
             self._watch.unsafe.setdefault(name, what)
+        self._contexts.end()
         new = set(sys.modules) - before
         for each in new:
             self._brought_by.setdefault(each.partition(".")[0], package)

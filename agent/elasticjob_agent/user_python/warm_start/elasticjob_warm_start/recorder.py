@@ -1,12 +1,13 @@
 """Record the imports of one worker for the agent.
 
 The first line on the pipe is the greeting: a few facts about this interpreter, as a Python literal. Then there are
-four kinds of lines, with a tab in each:
+five kinds of lines, with a tab in each:
 
     +NAME<tab>         a module whose import has begun, and goes on
     NAME<tab>FILE      an imported module and the file from which it came (or `built-in`, `frozen`, nothing)
     <tab>FOLDER        an entry that sys.path has got since Python started, in which modules may hide others
     =NAME<tab>VALUE    an environment variable that has another value since, as `ascii` writes it; `None` without one
+    ~NAME<tab>CONTEXT  comes before the line of a module whose import has begun in a context; see import_contexts.py
 
 The pipe never blocks the worker. A line that is lost only makes a later start slower: a module without a line is not
 imported ahead.
@@ -19,6 +20,7 @@ import sys
 import time
 
 from . import entry
+from .import_contexts import ImportContexts
 
 SECONDS = 600.0
 """After this time nothing is recorded: the script has long begun its work."""
@@ -118,6 +120,7 @@ class ImportRecorder:
         self._modules = sys.modules
         self._origin_of = entry.origin_of
         self._pending: "dict[str, None]" = {}
+        self._contexts = ImportContexts()
         self._ends: "dict[str, object]" = {}
         """Modules whose import goes on, each with a reference that calls us at the end."""
         self._begun: "set[str]" = set()
@@ -141,6 +144,7 @@ class ImportRecorder:
         try:
             self._write_news()
             if len(self._pending) < _MAX_PENDING:
+                self._contexts.judge(name, sys._getframe(1))
                 self._pending[name] = None
                 self._await_end(name)
             if self._monotonic() > self._until_s:
@@ -175,6 +179,8 @@ class ImportRecorder:
                 self._folders.add(folder)
         # A module is in sys.modules before its own imports begin. So an outer module comes before the inner ones.
         for name in [name for name in self._pending if name in self._modules]:
+            if name not in self._begun and self._contexts.text(name):
+                self._write_line("~" + name, self._contexts.text(name))
             if name not in self._ends:
                 self._write_line(name, self._origin_of(name))
                 del self._pending[name]

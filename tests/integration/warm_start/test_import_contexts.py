@@ -1,0 +1,264 @@
+"""Imports inside a context: what they change there may end with the context, so each worker does them itself."""
+
+from collections.abc import Callable
+
+import pytest
+
+from elasticjob_api.import_profile import decode_profile, encode_profile
+from testing.pythons import need_python
+from tests.integration.warm_start.shown import shown_cold_and_warm
+from tests.integration.warm_start.warm_node import WarmNode
+
+Sentences = Callable[[], list[str]]
+
+_FILTER = "import warnings\nwarnings.simplefilter('ignore', BytesWarning)\n"
+_FILTERS = "sum(each[2] is BytesWarning and each[0] == 'ignore' for each in warnings.filters)"
+_VARIABLE = "import contextvars\nvariable = contextvars.ContextVar('variable', default=0)\n"
+_SETS = "import variable\nvariable.variable.set(1)\n"
+_VALUE = "variable.variable.get()"
+_IN_WITH = "not preloaded: trap (is imported inside a `with` block)"
+_IN_COROUTINE = "not preloaded: trap (is imported by a coroutine or in an event loop)"
+_HEAD = "import decimal, fractions, warnings\n"
+
+_STRICT = {
+    "a block": (_HEAD + "with warnings.catch_warnings(): import trap", _FILTER, _FILTERS, _IN_WITH),
+    "a try in a block": (
+        _HEAD + "with warnings.catch_warnings():\n    try:\n        import trap\n    finally:\n        pass",
+        *(_FILTER, _FILTERS, _IN_WITH),
+    ),
+    "a handler in a block": (
+        _HEAD
+        + "with warnings.catch_warnings():\n    try:\n        1 / 0\n"
+        + "    except ZeroDivisionError:\n        import trap",
+        *(_FILTER, _FILTERS, _IN_WITH),
+    ),
+    "a block around a call": (
+        _HEAD + "def load():\n    import trap\ndef outer():\n    load()\nwith warnings.catch_warnings(): outer()",
+        *(_FILTER, _FILTERS, _IN_WITH),
+    ),
+    "a block with a return": (
+        _HEAD + "def load():\n    with warnings.catch_warnings():\n        return __import__('trap')\nload()",
+        *(_FILTER, _FILTERS, _IN_WITH),
+    ),
+    "a decorator": (
+        _HEAD
+        + "import contextlib\n@contextlib.contextmanager\ndef kept():\n    with warnings.catch_warnings(): yield\n"
+        + "@kept()\ndef load():\n    import trap\nload()",
+        *(_FILTER, _FILTERS, _IN_WITH),
+    ),
+    "a context of decimal": (
+        _HEAD + "with decimal.localcontext(): import trap",
+        "import decimal\ndecimal.getcontext().prec = 5",
+        *("decimal.getcontext().prec", _IN_WITH),
+    ),
+    "a thread": (
+        _HEAD
+        + "import threading, variable\n"
+        + "thread = threading.Thread(target=lambda: __import__('trap'))\nthread.start(); thread.join()",
+        *(_SETS, _VALUE, "not preloaded: trap (is imported in a thread)"),
+    ),
+    "a coroutine": (
+        _HEAD + "import asyncio, variable\nasync def main():\n    import trap\nasyncio.run(main())",
+        *(_SETS, _VALUE, _IN_COROUTINE),
+    ),
+    "an async block": (
+        _HEAD
+        + "import asyncio, contextlib, variable\n"
+        + "async def main():\n    async with contextlib.AsyncExitStack():\n        import trap\nasyncio.run(main())",
+        *(_SETS, _VALUE, _IN_COROUTINE),
+    ),
+    "a callback of a loop": (
+        _HEAD
+        + "import asyncio, variable\nloop = asyncio.new_event_loop()\n"
+        + "def load():\n    import trap\n    loop.stop()\nloop.call_soon(load)\nloop.run_forever()\nloop.close()",
+        *(_SETS, _VALUE, _IN_COROUTINE),
+    ),
+}
+
+
+@pytest.fixture
+def with_variable(node: WarmNode) -> WarmNode:
+    """Return a node with a package that has a context variable."""
+    node.package("variable", _VARIABLE)
+    return node
+
+
+@pytest.mark.parametrize("case", _STRICT)
+async def test_an_import_in_a_context_of_the_script_is_not_done_ahead(
+    with_variable: WarmNode, sentences: Sentences, case: str
+) -> None:
+    imports, code, expression, sentence = _STRICT[case]
+    with_variable.package("trap", code)
+    cold, warm = await shown_cold_and_warm(with_variable, imports, expression)
+    assert warm == cold
+    assert sentences() == [sentence]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.12", "3.13"])
+async def test_other_pythons_do_no_import_in_a_context_ahead_either(
+    with_variable: WarmNode, sentences: Sentences, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    argv = [need_python(version), str(with_variable.work / "train.py")]
+    monkeypatch.setattr(with_variable, "argv", lambda: argv)
+    names = {"trap": "a try in a block", "trap_call": "a block with a return", "trap_coroutine": "a coroutine"}
+    scripts, expected = [], []
+    for name, case in names.items():
+        imports, code, _, sentence = _STRICT[case]
+        with_variable.package(name, code)
+        scripts.append(imports.replace("trap", name))
+        expected.append(sentence.replace("trap", name))
+    cold, warm = await shown_cold_and_warm(with_variable, "\n".join(scripts), f"{_FILTERS}, {_VALUE}")
+    assert warm == cold == ["0 0"] * 2
+    assert sentences() == expected
+
+
+_PACKAGE_CALL = "import warnings\ndef load():\n    with warnings.catch_warnings():\n        import trap\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "head", "shown"),
+    [
+        (_FILTER, "import warnings", (_FILTERS, "the filters of warnings")),
+        (_SETS, "import variable", (_VALUE, "a context variable")),
+        (
+            "import decimal\ndecimal.getcontext().prec = 5",
+            "import decimal\ndecimal.getcontext()",
+            ("decimal.getcontext().prec", "a context variable"),
+        ),
+        (
+            "import place\nplace.place.value = 1",
+            "import place",
+            ("getattr(place.place, 'value', 0)", "values of threading.local"),
+        ),
+        ("import sys\nsys.stdout = sys.stderr", "import sys", ("sys.stdout is sys.stderr", "a stream or hook of sys")),
+    ],
+)
+async def test_an_import_in_a_context_of_a_package_is_not_done_ahead_if_it_changes_a_setting(
+    with_variable: WarmNode, sentences: Sentences, code: str, head: str, shown: tuple[str, str]
+) -> None:
+    node, (expression, what) = with_variable, shown
+    node.package("place", "import threading\nplace = threading.local()")
+    node.package("trap", code)
+    node.package(
+        "caller",
+        "import contextlib, contextvars, sys, warnings, decimal, threading, place\n@contextlib.contextmanager\n"
+        "def kept():\n    out = sys.stdout\n    old = decimal.getcontext().copy()\n    yield\n"
+        "    sys.stdout = out\n    decimal.setcontext(old)\n    vars(place.place).clear()\n"
+        "def load():\n    with warnings.catch_warnings(), kept():\n        import trap\n",
+    )
+    imports = f"{_HEAD}{head}\nimport caller\ncaller.load()"
+    if code == _SETS:
+        imports += "\nvariable.variable.set(0)"
+    cold, warm = await shown_cold_and_warm(node, imports, expression)
+    assert warm == cold
+    assert sentences() == [f"not preloaded: trap (changes {what} when it is imported, which is done in a `with` block)"]
+
+
+async def test_an_import_in_a_context_of_a_package_that_changes_no_setting_is_done_ahead(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    node.package("trap", "import wave")
+    node.package("caller", _PACKAGE_CALL)
+    imports = "import sys, decimal, fractions, caller\nahead = [each in sys.modules for each in ('trap', 'wave')]\n"
+    cold, warm = await shown_cold_and_warm(node, imports + "caller.load()", "ahead")
+    assert (cold[0], warm) == ("[False, False]", ["[True, True]"] * 2)
+    assert sentences() == []
+
+
+async def test_a_context_in_the_code_of_a_package_is_there_again(node: WarmNode, sentences: Sentences) -> None:
+    node.package("trap", _FILTER)
+    node.package("outer", "import warnings\nwith warnings.catch_warnings():\n    import trap\n")
+    imports = "import sys, decimal, fractions, warnings\nahead = 'trap' in sys.modules\nimport outer"
+    cold, warm = await shown_cold_and_warm(node, imports, f"ahead, {_FILTERS}")
+    assert (cold[0], warm) == ("False 0", ["True 0"] * 2)
+    assert sentences() == []
+
+
+async def test_the_context_of_a_package_that_each_worker_imports_is_missing(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    node.package("trap", _FILTER)
+    node.package("outer", "import os, warnings\nos.environ['RANK']\nwith warnings.catch_warnings():\n    import trap\n")
+    cold, warm = await shown_cold_and_warm(node, _HEAD + "import outer", _FILTERS)
+    assert warm == cold
+    assert sentences() == [
+        "not preloaded: outer (reads RANK when it is imported)",
+        "not preloaded: trap (changes the filters of warnings when it is imported, which is done in a `with` block)",
+    ]
+
+
+async def test_a_package_that_imports_such_a_module_is_not_imported_ahead(node: WarmNode, sentences: Sentences) -> None:
+    node.package("trap", _FILTER)
+    for name in ("user", "another"):
+        node.package(name, "import trap")
+    imports = _HEAD + "with warnings.catch_warnings(): import trap\nimport user, another"
+    cold, warm = await shown_cold_and_warm(node, imports, _FILTERS)
+    assert warm == cold
+    what = "imports trap, which the script imports in a context before"
+    assert sorted(sentences()) == [
+        f"not preloaded: another ({what})",
+        *(_IN_WITH, f"not preloaded: user ({what})"),
+    ]
+
+
+async def test_modules_of_an_import_in_a_context_are_not_imported_ahead_either(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    node.package("inner", _FILTER)
+    node.package("trap", "import inner")
+    imports = _HEAD + "import sys\nahead = 'inner' in sys.modules\nwith warnings.catch_warnings(): import trap"
+    cold, warm = await shown_cold_and_warm(node, imports, f"ahead, {_FILTERS}")
+    assert warm == cold
+    assert sentences() == [_IN_WITH]
+
+
+async def test_an_import_after_a_context_is_done_ahead(node: WarmNode, sentences: Sentences) -> None:
+    node.package("after", "")
+    imports = (
+        "import sys, decimal, fractions, warnings\nahead = 'after' in sys.modules\n"
+        "def load():\n    with warnings.catch_warnings():\n        try:\n            1 / 0\n"
+        "        except ZeroDivisionError:\n            pass\n    import after\nload()"
+    )
+    cold, warm = await shown_cold_and_warm(node, imports, "ahead")
+    assert (cold[0], warm) == ("False", ["True"] * 2)
+    assert sentences() == []
+
+
+async def test_a_context_of_a_module_beside_the_script_counts(node: WarmNode, sentences: Sentences) -> None:
+    node.package("trap", _FILTER)
+    (node.work / "beside.py").write_text("import warnings\nwith warnings.catch_warnings():\n    import trap\n")
+    cold, warm = await shown_cold_and_warm(node, _HEAD + "import beside", _FILTERS)
+    assert warm == cold
+    assert sentences() == [_IN_WITH]
+
+
+@pytest.mark.parametrize("option", ["-m", "-c"])
+async def test_a_context_of_a_command_of_another_form_counts(
+    node: WarmNode, sentences: Sentences, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.package("trap", _FILTER)
+    usual = node.argv
+
+    def argv() -> list[str]:
+        python = usual()[0]
+        code = (node.work / "train.py").read_text()
+        return [python, option, "train" if option == "-m" else code]
+
+    monkeypatch.setattr(node, "argv", argv)
+    imports = _HEAD + "with warnings.catch_warnings(): import trap"
+    cold, warm = await shown_cold_and_warm(node, imports, _FILTERS)
+    assert warm == cold
+    assert sentences() == [_IN_WITH]
+
+
+async def test_another_node_does_not_do_such_an_import_ahead_either(node: WarmNode) -> None:
+    node.package("inner", "")
+    node.package("trap", "import inner")
+    await shown_cold_and_warm(node, _HEAD + "with warnings.catch_warnings(): import trap", "1")
+    assert node.starter._zygote.ready
+    data = encode_profile(node.starter._zygote.ready.profile)
+    assert data is not None
+    decoded = decode_profile(data)
+    assert decoded is not None
+    assert decoded.contexts == {"trap": "with:", "inner": ":trap"}
