@@ -86,6 +86,11 @@ digest = find()
             "worker.all['RANK']",
             _ALL,
         ),
+        (
+            "import os\nos.environ.update(dict(os.environ))",
+            "os.environ['RANK']",
+            "reads RANK, ROUND when it is imported",
+        ),
         ("import os\nwords = {'RANK': 'x'}\nwords.update(os.environ)", "worker.words['RANK']", _RANK),
         (
             "import os\nsaved = dict(os.environ)\nos.environ.clear()\nos.environ.update(saved)\ndel saved",

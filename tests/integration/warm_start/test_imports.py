@@ -136,8 +136,8 @@ _HARMLESS = {
     "keeps the module of the script, and looks at it later": (
         "import __main__ as script\ndef value():\n    return script.own + script.__file__"
     ),
-    "reads all variables, and keeps os.environ": (
-        "import os\nfrom os import environ\nfound = [name for name, value in dict(environ).items() if value == 'x']\n"
+    "looks for its own variables, and keeps os.environ": (
+        "import os\nfrom os import environ\nfound = [name for name in dict(environ) if name.startswith('OWN_')]\n"
         "def value(source=environ):\n    return source['RANK'] + source['ROUND']"
     ),
 }
