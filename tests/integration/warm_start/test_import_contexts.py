@@ -83,15 +83,23 @@ def with_variable(node: WarmNode) -> WarmNode:
     return node
 
 
-@pytest.mark.parametrize("case", _STRICT)
-async def test_an_import_in_a_context_of_the_script_is_not_done_ahead(
-    with_variable: WarmNode, sentences: Sentences, case: str
-) -> None:
-    imports, code, expression, sentence = _STRICT[case]
-    with_variable.package("trap", code)
-    cold, warm = await shown_cold_and_warm(with_variable, imports, expression)
+async def _check_strict(node: WarmNode, sentences: Sentences) -> None:
+    """Check all of these cases in one script, each with a package of its own."""
+    scripts, expected = [], []
+    for number, (imports, code, _, sentence) in enumerate(_STRICT.values()):
+        node.package(f"trap_{number}", code)
+        scripts.append(imports.replace("trap", f"trap_{number}"))
+        expected.append(sentence.replace("trap", f"trap_{number}"))
+    shown = ", ".join({expression for _, _, expression, _ in _STRICT.values()})
+    cold, warm = await shown_cold_and_warm(node, "\n".join(scripts), shown)
     assert warm == cold
-    assert sentences() == [sentence]
+    assert sentences() == expected
+
+
+async def test_an_import_in_a_context_of_the_script_is_not_done_ahead(
+    with_variable: WarmNode, sentences: Sentences
+) -> None:
+    await _check_strict(with_variable, sentences)
 
 
 @pytest.mark.nightly
@@ -101,16 +109,7 @@ async def test_other_pythons_do_no_import_in_a_context_ahead_either(
 ) -> None:
     argv = [need_python(version), str(with_variable.work / "train.py")]
     monkeypatch.setattr(with_variable, "argv", lambda: argv)
-    names = {"trap": "a try in a block", "trap_call": "a block with a return", "trap_coroutine": "a coroutine"}
-    scripts, expected = [], []
-    for name, case in names.items():
-        imports, code, _, sentence = _STRICT[case]
-        with_variable.package(name, code)
-        scripts.append(imports.replace("trap", name))
-        expected.append(sentence.replace("trap", name))
-    cold, warm = await shown_cold_and_warm(with_variable, "\n".join(scripts), f"{_FILTERS}, {_VALUE}")
-    assert warm == cold == ["0 0"] * 2
-    assert sentences() == expected
+    await _check_strict(with_variable, sentences)
 
 
 _PACKAGE_CALL = "import warnings\ndef load():\n    with warnings.catch_warnings():\n        import trap\n"

@@ -172,6 +172,20 @@ def test_an_effect_of_the_imports_that_a_fork_would_get_wrong_is_a_reason(
     assert refuse_preload(replace(_REPORT, **change), {"mpi4py"}) == reason  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "TORCH_CPP_LOG_LEVEL", "TORCH_DISTRIBUTED_DEBUG"),
+        *("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "NPY_DISABLE_CPU_FEATURES", "HDF5_USE_FILE_LOCKING"),
+        *("MKLDNN_MAX_CPU_ISA", "OPENSSL_CONF", "SSL_CERT_FILE"),
+    ],
+)
+def test_a_variable_that_libraries_read_in_c_is_a_reason(name: str) -> None:
+    report = replace(_REPORT, script_variables={name: "torch", "FOO": "torch"})
+    reason = f"the script or a package sets {name}, which libraries read when loaded; set it in the pod's env"
+    assert refuse_preload(report, frozenset()) == reason
+
+
 def test_a_package_that_belongs_to_one_rank_is_denied_with_the_one_that_imports_it() -> None:
     report = replace(
         _REPORT,
