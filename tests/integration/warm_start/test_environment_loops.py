@@ -60,7 +60,7 @@ _MAY_READ = {
     "writes": ("os.environ.update(dict(os.environ))", "os.environ['RANK']", _READ_TWO),
     "restores": ("old = dict(os.environ)\nos.environ.clear()\nos.environ.update(old)\ndel old", "1", _READ_TWO),
 }
-"""What a package does → an expression about the package, and the reason against its import ahead."""
+"""Code of a package, an expression about it, and the reason against its import ahead."""
 
 
 async def test_a_package_that_may_have_read_a_variable_of_the_rank_is_not_preloaded(

@@ -8,7 +8,7 @@ import sys
 
 from . import libc
 from .callers import calling_package
-from .listed_names import ListedName, NameRecord
+from .listed_names import ListedName, NameRecord, NameState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class RecordingEnvironment:
         self._of_script: "dict[bytes, bytes | None]" = {}
         """These as long as the script's value is not here, each with that value; None: it is not known, or removed."""
         self._varying: "set[bytes]" = set()
-        self._listed_names: "list[NameRecord]" = []
+        self._records: "dict[tuple[str, bytes], NameRecord]" = {}
+        """Of the names in loops, by package and variable."""
         self._is_on = True
         self._given = given_environment()
         self._after: "dict[bytes, bytes]" = {}
@@ -106,9 +107,8 @@ class RecordingEnvironment:
     def _listed(self, key: bytes, package: str) -> bytes:
         if key not in self._varying and key not in self._of_script:
             return key
-        record = NameRecord(key, package, self._note_read)
-        self._listed_names.append(record)
-        return ListedName.of(key, record)  # type: ignore[no-any-return]
+        record = self._records.setdefault((package, key), NameRecord(key, self._note_read))
+        return ListedName.of(key, NameState(record))  # type: ignore[no-any-return]
 
     def listed_value(self, key: bytes) -> bytes:
         """Return the value of this variable for a loop or a copy."""
@@ -118,7 +118,7 @@ class RecordingEnvironment:
     @property
     def readers_of_all(self) -> "set[str]":
         """Return the packages that may have read all variables."""
-        return {record.package for record in self._listed_names if record.may_be_read}
+        return {package for (package, _), record in self._records.items() if record.may_be_read}
 
     @property
     def writes(self) -> "set[str]":
@@ -216,7 +216,7 @@ class _RecordingDict(dict):  # type: ignore[type-arg]
 
     def __setitem__(self, key: bytes, value: bytes) -> None:
         if isinstance(key, ListedName):
-            key.record.note(is_hit=True)  # the loop writes to it
+            key.state.note(is_hit=True)  # the loop writes to it
         self._recording.note_set(_plain(key))
         super().__setitem__(_plain(key), value)
 
@@ -229,4 +229,4 @@ class _RecordingDict(dict):  # type: ignore[type-arg]
 
 def _plain(key: bytes) -> bytes:
     """Return the name itself: to look a listed one up compares it."""
-    return key.record.variable if isinstance(key, ListedName) else key
+    return key.state.record.variable if isinstance(key, ListedName) else key

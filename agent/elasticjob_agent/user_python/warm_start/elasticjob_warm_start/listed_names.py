@@ -21,53 +21,63 @@ _COMPARISONS = [opcode.opmap[name] for name in ("COMPARE_OP", "CONTAINS_OP") if 
 
 
 class NameRecord:
-    """The record of one name in one loop."""
+    """The record of one name in all loops of one package."""
 
-    def __init__(self, variable: bytes, package: str, note_read: "Callable[[bytes, str], None]") -> None:
+    def __init__(self, variable: bytes, note_read: "Callable[[bytes, str], None]") -> None:
         """`note_read` is called with the variable and the package for which a comparison was true."""
         self.variable = variable
-        self.package = package
-        """The package that loops."""
-        self._note_read = note_read
-        self._is_compared = False
+        self.note_read = note_read
+        self.not_compared = 0
+        """Number of loops in which the name was not compared."""
         self.kept = 0
         """Number of its names that exist."""
 
     @property
     def may_be_read(self) -> bool:
         """Whether the package may have read the variable in another way: it has kept the name, or not compared it."""
-        return self.kept > 0 or not self._is_compared
+        return self.kept > 0 or self.not_compared > 0
+
+
+class NameState:
+    """The state of one name in one loop."""
+
+    def __init__(self, record: NameRecord) -> None:
+        self.record = record
+        self._is_compared = False
+        record.not_compared += 1
 
     def note(self, *, is_hit: bool) -> None:
         """Record the result of a comparison."""
-        self._is_compared = True
+        if not self._is_compared:
+            self._is_compared = True
+            self.record.not_compared -= 1
         if is_hit:
-            self._note_read(self.variable, calling_package(sys._getframe(2)))
+            self.record.note_read(self.record.variable, calling_package(sys._getframe(2)))
 
 
 class _AnyName:
     """The methods of a listed name. One of a single letter, which is a part of a name, decides nothing."""
 
     kind: "ClassVar[Any]"
-    record: NameRecord
+    state: NameState
 
     @classmethod
-    def of(cls, name: "Any", record: NameRecord) -> "Any":
-        """Return this name, or a part of it, with the record of the name."""
+    def of(cls, name: "Any", state: NameState) -> "Any":
+        """Return this name, or a part of it, with the state of the name."""
         listed: "Any" = cls.kind.__new__(cls, name)
-        listed.record = record
-        record.kept += 1
+        listed.state = state
+        state.record.kept += 1
         return listed
 
     def __del__(self) -> None:
-        self.record.kept -= 1
+        self.state.record.kept -= 1
 
     def __eq__(self, other: object) -> bool:
         is_same: bool = self.kind.__eq__(self, other)
-        if is_same is True and (self.kind.__len__(self) > 1 or len(self.record.variable) == 1):
-            self.record.note(is_hit=True)
+        if is_same is True and (self.kind.__len__(self) > 1 or len(self.state.record.variable) == 1):
+            self.state.note(is_hit=True)
         elif is_same is False and _is_comparison(sys._getframe(1)):
-            self.record.note(is_hit=False)
+            self.state.note(is_hit=False)
         return is_same
 
     def __ne__(self, other: object) -> bool:
@@ -77,7 +87,7 @@ class _AnyName:
         return self.kind.__hash__(self)  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
-        self.record.note(is_hit=False)
+        self.state.note(is_hit=False)
         return self.kind.__len__(self)  # type: ignore[no-any-return]
 
     def __bool__(self) -> bool:
@@ -96,21 +106,21 @@ class _AnyName:
 
     def lower(self) -> "Any":
         """Return the name in small letters."""
-        return self.of(self.kind.lower(self), self.record)
+        return self.of(self.kind.lower(self), self.state)
 
     def upper(self) -> "Any":
         """Return the name in capital letters."""
-        return self.of(self.kind.upper(self), self.record)
+        return self.of(self.kind.upper(self), self.state)
 
     def __getitem__(self, place: "Any") -> "Any":
         part = self.kind.__getitem__(self, place)
-        return part if isinstance(part, int) else self.of(part, self.record)
+        return part if isinstance(part, int) else self.of(part, self.state)
 
     def __reduce__(self) -> "tuple[type, tuple[Any]]":
         return self.kind, (self.kind(self),)
 
     def _noted(self, is_hit: "Any") -> bool:
-        self.record.note(is_hit=bool(is_hit))
+        self.state.note(is_hit=bool(is_hit))
         return bool(is_hit)
 
 
@@ -126,14 +136,14 @@ class ListedName(_AnyName, bytes):
 
     def decode(self, *arguments: "Any", **options: "Any") -> str:
         """Return the name as a text, as `os.environ` has it."""
-        return ListedText.of(super().decode(*arguments, **options), self.record)  # type: ignore[no-any-return]
+        return ListedText.of(super().decode(*arguments, **options), self.state)  # type: ignore[no-any-return]
 
 
-class ListedText(_AnyName, str):  # noqa: SLOT000 - a name has the attribute `record`
+class ListedText(_AnyName, str):  # noqa: SLOT000 - a name has the attribute `state`
     """The name as a text, or a part of it."""
 
     kind = str
 
     def encode(self, *arguments: "Any", **options: "Any") -> bytes:
         """Return the name as the system has it, with which `os.environ` looks up its value."""
-        return ListedName.of(super().encode(*arguments, **options), self.record)  # type: ignore[no-any-return]
+        return ListedName.of(super().encode(*arguments, **options), self.state)  # type: ignore[no-any-return]
