@@ -101,7 +101,7 @@ def _profile(value: Mapping[str, Any]) -> ImportProfile | None:
         },
         contexts={
             _text(name, _MAX_NAME): _context(text)
-            for name, text in _entries(value.get("contexts", {}))  # a release before did not have them
+            for name, text in _entries(value["contexts"])  # without them, nothing shows that an import had none
         },
         files=files,
         denied=_texts(value["denied"], _MAX_DENIED, _MAX_NAME),

@@ -38,6 +38,7 @@ class ForkServerClient:
         """`on_end` gets how the fork server has ended: the end of a sentence."""
         self._launcher = launcher
         self._ending = "has ended"
+        self._has_ignored = False
         self._start_refusal = ""
         self._loop = asyncio.get_running_loop()
         self._on_event = on_event
@@ -186,16 +187,19 @@ class ForkServerClient:
                 return
             try:
                 event = forkserver_protocol.parse(message)
-            except (AssertionError, ValueError):  # an import of a fork server with preload has its socket, too
-                self._refuse(message)
+            except (AssertionError, ValueError, OverflowError):
+                self._ignore(message)
             else:
                 self._on_message(event)
 
-    def _refuse(self, message: bytes) -> None:
-        """Kill the fork server, which has sent what is no message: nothing that it sends can be relied upon."""
-        log.warning("%s sent %r, which is no message; it is killed", self._launcher.description, message[:_SHOWN_BYTES])
-        self._ending = "sent what is no message, and was killed"
-        self._process.kill()
+    def _ignore(self, message: bytes) -> None:
+        """Log the first message that is none: an import of a fork server with preload has its socket, too."""
+        if not self._has_ignored:
+            self._has_ignored = True
+            log.warning(
+                "%s sent %r, which is no message; it is ignored, as are later ones",
+                *(self._launcher.description, message[:_SHOWN_BYTES]),
+            )
 
     def _on_message(self, event: forkserver_protocol.Event) -> None:
         match event:

@@ -19,7 +19,7 @@ found = {}
 
 def see(name):
     frame = sys._getframe(1)
-    found[name] = with_blocks.is_in_with(frame.f_code, frame.f_lasti)
+    found[name] = with_blocks.WithBlockCache().has(frame.f_code, frame.f_lasti)
 
 def usual():
     see("out before")
@@ -86,7 +86,7 @@ class Block:
 
 def is_caller_in_with():
     frame = sys._getframe(2)
-    return with_blocks.is_in_with(frame.f_code, frame.f_lasti)
+    return with_blocks.WithBlockCache().has(frame.f_code, frame.f_lasti)
 
 def enters():
     with Block():

@@ -1,7 +1,8 @@
 """Find out in which context an import begins: what it changes there may end with the context.
 
-That is a `with` block, a coroutine, a function that an event loop calls, or a thread. A zygote repeats the frames of an
-installed package whose own import goes on, contexts included. So only the frames outside of that import count.
+That is a `with` block, a coroutine, a function that an event loop calls, a thread or a greenlet. It is also the mode of
+torch without gradients. A zygote repeats the frames of an installed package whose own import goes on, contexts
+included. So only the frames outside of that import count.
 
 This module imports nothing that Python has not loaded before the script; see entry.py.
 """
@@ -10,7 +11,7 @@ import os
 import sys
 
 from . import entry
-from .with_blocks import is_in_with
+from .with_blocks import WithBlockCache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 _ASYNCHRONOUS = 0x80 | 0x100 | 0x200
 """Flags of the code of coroutines, of generators that are awaited, and of asynchronous generators."""
-_WEAK = ("", "call")
-"""Kinds of a frame that one of a frame around it replaces."""
+_FIRST_MODULES = frozenset({"__main__", "runpy", "site", "sitecustomize"})
+"""Python runs the code of these first, outside of all other functions."""
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -33,14 +34,15 @@ class ImportContexts:
         self._modules = sys.modules
         self._origin_of = entry.origin_of
         self._library = os.path.dirname(os.__file__) + os.sep
+        self._blocks = WithBlockCache()
         self._texts: "dict[str, str]" = {}
 
     def text(self, name: str) -> str:
         """Return `KIND:MODULE` for a module whose import has begun in a context, else an empty text.
 
-        KIND is `coroutine`, `thread`, `with` for a block of the script, or `call` for a block of an installed function
-        that the script calls. It is empty if MODULE has such a text itself. MODULE is the one whose own import goes on
-        around this one; it is empty if the script imports.
+        KIND is `coroutine`, `thread`, `call` for a `with` block, or `with` if torch computes without gradients there.
+        It is empty if MODULE has such a text itself. MODULE is the one whose own import goes on around this one; it is
+        empty if the script imports.
         """
         return self._texts.get(name, "")
 
@@ -48,22 +50,40 @@ class ImportContexts:
         """Note the context of this module, whose import has begun in this frame."""
         self._texts.pop(name, None)
         kind = outer = ""
-        called = frame
+        is_of_script = True
+        inner = outermost = None
         while frame is not None:
             if frame.f_code is self._import:
                 outer = frame.f_locals["name"]
                 if outer != name and self._is_installed(outer):
                     break
-            elif kind in _WEAK and not frame.f_code.co_filename.startswith("<frozen importlib"):
-                kind = self._kind(frame, called) or kind
-                called = frame
+            elif not frame.f_code.co_filename.startswith("<frozen importlib"):
+                outermost = frame
+                if self._is_asynchronous(frame):
+                    kind = "coroutine"
+                elif not kind and self._blocks.has(frame.f_code, frame.f_lasti):
+                    # A decorator has a block of its own around the function of the script.
+                    kind, is_of_script = "call", self._is_script(frame) or self._is_script(inner)
+                inner = frame
             frame = frame.f_back
         else:
             outer = ""
-            if kind in _WEAK and self._thread_number() != self._main_thread:
-                kind = "thread"
+            kind = self._outermost_kind(outermost) or kind
+            if kind in ("", "call") and is_of_script and self._computes_without_gradients():
+                kind = "with"
         if kind or outer in self._texts:
             self._texts[name] = "{}:{}".format(kind, outer)
+
+    def _outermost_kind(self, frame: "FrameType | None") -> str:
+        """Return the kind if this frame, outside of which is none, is not that of the main module."""
+        is_first = frame is None or frame.f_globals.get("__name__") in _FIRST_MODULES
+        return "" if is_first and self._thread_number() == self._main_thread else "thread"
+
+    def _computes_without_gradients(self) -> bool:
+        """Whether torch does here, for example in a block around a generator, or in `autograd.Function`."""
+        torch = self._modules.get("torch")
+        names = {} if torch is None else object.__getattribute__(torch, "__dict__")
+        return "is_grad_enabled" in names and not names["is_grad_enabled"]()
 
     def _is_installed(self, name: str) -> bool:
         """Whether a zygote may import this module; it does not import those beside the script."""
@@ -76,13 +96,15 @@ class ImportContexts:
         is_library = file.startswith((self._library, "<frozen "))
         return is_library or any(os.sep + folder + os.sep in file for folder in _INSTALLED)
 
-    def _kind(self, frame: "FrameType", called: "FrameType | None") -> str:
-        """Return the kind of context that this frame is; it has called the other one."""
+    def _is_script(self, frame: "FrameType | None") -> bool:
+        """Whether this is code of the script, which may be an installed module itself."""
+        if frame is None:
+            return False
+        is_main = frame.f_globals.get("__name__") == "__main__"
+        return is_main or not self._is_of_package(frame.f_code.co_filename)
+
+    @staticmethod
+    def _is_asynchronous(frame: "FrameType") -> bool:
         code = frame.f_code
-        if code.co_flags & _ASYNCHRONOUS or str(frame.f_globals.get("__name__")).startswith("asyncio."):
-            return "coroutine"
-        if not is_in_with(code, frame.f_lasti):
-            return ""
-        # A decorator has a block of its own around the function of the script.
-        files = [code.co_filename, *([] if called is None else [called.f_code.co_filename])]
-        return "call" if all(map(self._is_of_package, files)) else "with"
+        is_of_loop = str(frame.f_globals.get("__name__")).startswith("asyncio.") and code.co_name != "<module>"
+        return is_of_loop or bool(code.co_flags & _ASYNCHRONOUS)

@@ -115,7 +115,8 @@ def _wait_for_command(fd: int) -> "list[int]":
 
 def _end_lost(fd: int, reason: str) -> None:
     """End before anything of the user has run; the command is started cold."""
-    os.write(fd, "lost {}".format(reason).encode("ascii", "backslashreplace")[:_REASON_BYTES])
+    shown = "".join(each if each.isprintable() else " " for each in reason)  # a name of a file may have any character
+    os.write(fd, "lost {}".format(shown).encode("ascii", "backslashreplace")[:_REASON_BYTES])
     os._exit(127)
 
 

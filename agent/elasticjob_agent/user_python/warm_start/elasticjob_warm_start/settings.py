@@ -6,15 +6,20 @@ name.
 
 import _locale
 import gc
+import os
 import sys
 import threading
+import types
 import warnings
 from _contextvars import copy_context
 from _weakref import ref
 
+from .generators import instances
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
 _OF_SYS = ("stdin", "stdout", "stderr", "excepthook", "displayhook", "breakpointhook", "unraisablehook")
 _OF_LIBRARIES = {
@@ -56,16 +61,11 @@ class Settings:
 
     def _of_thread(self) -> "dict[int, object]":
         """Return the values that the objects of `threading.local` have for this thread."""
-        kinds = _with_subclasses(threading.local)
-        self._locals += [ref(each) for each in gc.get_objects() if type(each) in kinds]
+        self._locals += map(ref, instances((threading.local,)))  # type: ignore[arg-type]
         gc.freeze()  # the next read finds only newer objects: there may be millions of others
         self._has_read = True
         alive = filter(None, (reference() for reference in self._locals))
         return {id(each): {name: id(value) for name, value in vars(each).items()} for each in alive}
-
-
-def _with_subclasses(kind: type) -> "set[type]":
-    return {kind}.union(*map(_with_subclasses, type.__subclasses__(kind)))
 
 
 def changed_setting(before: "dict[str, object]", after: "dict[str, object]") -> str:
@@ -92,10 +92,15 @@ def _of_logging() -> "dict[str, object]":
     return {"level": root.level, "handlers": list(map(id, root.handlers)), "disable": root.manager.disable}
 
 
+def _names_of(library: str) -> "dict[str, Any]":
+    module = sys.modules.get(library)
+    return object.__getattribute__(module, "__dict__") if isinstance(module, types.ModuleType) else {}
+
+
 def _values() -> "Iterator[tuple[str, object]]":
     for library, names in _OF_LIBRARIES.items():
         for name in names:
-            read = vars(sys.modules[library]).get(name) if library in sys.modules else None
+            read = _names_of(library).get(name)
             if read is not None:
                 try:
                     yield library + "." + name, str(read())
@@ -105,7 +110,7 @@ def _values() -> "Iterator[tuple[str, object]]":
 
 def _of_autocast() -> "dict[str, object]":
     """Return what torch has for its processors; a release before 2.4 has other functions."""
-    torch = vars(sys.modules.get("torch", sys))
+    torch = _names_of("torch")
     if "get_autocast_dtype" in torch:
         read = (torch["is_autocast_enabled"], torch["get_autocast_dtype"])
         return {kind: [each(kind) for each in read] for kind in ("cpu", "cuda")}
@@ -120,6 +125,8 @@ _MAY_GROW = frozenset({_LOCALS, _LIBRARIES, _AUTOCAST, _LOGGER})
 _READERS: "dict[str, Callable[[], object]]" = {
     "the filters of warnings": lambda: (list(warnings.filters), warnings.showwarning),
     "a context variable": _context,
+    "a variable of the environment": lambda: dict(dict.items(os.environ._data)),  # type: ignore[attr-defined]
+    "sys.path": lambda: list(sys.path),
     "a stream or hook of sys": lambda: [id(getattr(sys, name)) for name in _OF_SYS],
     "the locale": lambda: _locale.setlocale(_locale.LC_ALL),
     "the collector": lambda: (gc.isenabled(), gc.get_threshold()),
