@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _ASYNCHRONOUS = 0x80 | 0x100 | 0x200
 """Flags of the code of coroutines, of generators that are awaited, and of asynchronous generators."""
-_FIRST_MODULES = frozenset({"__main__", "runpy", "site", "sitecustomize"})
-"""Python runs the code of these first, outside of all other functions."""
+_FIRST_MODULES = frozenset({"runpy", "site", "sitecustomize"})
+"""Python calls functions of these outside of all others, besides the code of the script."""
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -76,8 +76,11 @@ class ImportContexts:
 
     def _outermost_kind(self, frame: "FrameType | None") -> str:
         """Return the kind if this frame, outside of which is none, is not that of the main module."""
-        is_first = frame is None or frame.f_globals.get("__name__") in _FIRST_MODULES
-        return "" if is_first and self._thread_number() == self._main_thread else "thread"
+        if self._thread_number() != self._main_thread:
+            return "thread"
+        name = None if frame is None else frame.f_globals.get("__name__")
+        is_script = frame is not None and name == "__main__" and frame.f_code.co_name == "<module>"
+        return "" if frame is None or is_script or name in _FIRST_MODULES else "thread"
 
     def _computes_without_gradients(self) -> bool:
         """Whether torch does here, for example in a block around a generator, or in `autograd.Function`."""
