@@ -14,11 +14,28 @@ Sentences = Callable[[], list[str]]
 _ALL = "reads all variables when it is imported"
 _RANK = "reads RANK when it is imported"
 _READ_TWO = "reads RANK, ROUND when it is imported"
+_HAS_RANK = "'RANK=' + os.environ['RANK'] in {p}.all"
 _SHOWN = "'RANK' in {p}.shown and eval({p}.shown[len('environ('):-1])['RANK']"
 _DIGEST = """
 import zlib
 def find():
     return zlib.crc32(repr(sorted(os.environ.items())).encode())
+digest = find()
+"""
+_EXCLUDES = """
+import json
+def find():
+    return json.dumps({f"env/{k}": v for k, v in os.environ.items() if "SECRET" not in k and not k.startswith("AWS_")})
+shown = json.loads(find())
+"""
+_HASHES = """
+import hashlib
+def find():
+    found = hashlib.sha256()
+    for name in sorted(os.environ):
+        if name != "PWD" and not name.startswith("SSH_"):
+            found.update(f"{name}={os.environ[name]};".encode())
+    return found.digest()
 digest = find()
 """
 
@@ -58,6 +75,24 @@ _MAY_READ = {
     "names": ("all = [k for k in os.environ if k != 'FOO']", "list(map(str, map(type, {p}.all)))", _ALL),
     "updated": ("words = {'RANK': 'x'}\nwords.update(os.environ)", "{p}.words['RANK']", _RANK),
     "writes": ("os.environ.update(dict(os.environ))", "os.environ['RANK']", _READ_TWO),
+    "excludes": (_EXCLUDES, "{p}.shown['env/RANK']", _ALL),
+    "hashes": (_HASHES, "{p}.digest == {p}.find()", _ALL),
+    "percent": ("all = ['%s=%s' % e for e in os.environ.items() if e[0] != 'FOO']", _HAS_RANK, _ALL),
+    "sum": ("all = [k + '=' + v for k, v in os.environ.items() if k != 'FOO']", _HAS_RANK, _ALL),
+    "replaces": ("all = {k.replace('R', 'R'): 1 for k in os.environ if k != 'FOO'}", "'RANK' in {p}.all", _ALL),
+    "encodes": ("all = str([k.encode() for k in os.environ if k != 'FOO'])", "'RANK' in {p}.all", _ALL),
+    "keeps": ("all = [v for k, v in os.environ.items() if k != 'FOO']", "os.environ['RANK'] in {p}.all", _READ_TWO),
+    "adds": (
+        "all = ['=' + v for k, v in os.environ.items() if k != 'FOO']",
+        "'=' + os.environ['RANK'] in {p}.all",
+        _READ_TWO,
+    ),
+    "counts": ("n = sum(int(v) for k, v in os.environ.items() if len(k) == 4 and v in ('0', '1'))", "{p}.n", _RANK),
+    "data_values": (
+        "n = [int(v) for k, v in os.environ._data.items() if len(k) == 4 and v in (b'0', b'1')]",
+        "{p}.n",
+        _RANK,
+    ),
     "restores": ("old = dict(os.environ)\nos.environ.clear()\nos.environ.update(old)\ndel old", "1", _READ_TWO),
 }
 """Code of a package, an expression about it, and the reason against its import ahead."""
@@ -101,6 +136,7 @@ _READS_NOTHING = {
     "proxies": "import urllib.request\nvalue = urllib.request.getproxies()",
     "any_of": "value = any(k.endswith('_SETTING') for k in os.environ)",
     "posix_names": "import posix\nvalue = [k for k in posix.environ if k.startswith(b'SETT') or b'SET' in k]",
+    "not_empty": "value = [v for k, v in os.environ.items() if v and k.startswith('SETTING_')]",
     "listed": "value = [v for k, v in os.environ.items() if k in ['SETTING_A', 'SETTING_B']]",
     "child": f"import subprocess\ndef run():\n    {_COPY}    {_COMMAND}\nvalue = len(run()) > 0",
 }
@@ -129,6 +165,8 @@ _SETTINGS = {
     "in_copy": "value = dict(os.environ).get('APP_LEVEL')",
     "data": "value = [v for k, v in os.environ._data.items() if k == b'APP_LEVEL']",
     "ends": "value = [v for k, v in os.environ.items() if k.lower()[-6:] == '_level']",
+    "left_out": "value = [v for k, v in os.environ.items() if len(k) == 9 and k != 'APP_OTHER']",
+    "used": "value = [v[:1] for k, v in os.environ.items() if len(k) == 9 and k != 'APP_OTHER']",
     "expanded": "value = os.path.expandvars('${APP_LEVEL}')",
 }
 _READ = "reads APP_LEVEL, which the script has set or removed before"

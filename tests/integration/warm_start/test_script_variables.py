@@ -33,6 +33,31 @@ async def test_a_package_that_reads_a_variable_which_the_script_removes_is_not_p
     assert cold == warm == ["None", "None"]
 
 
+_DELETES = """
+import os
+try:
+    {}
+    found = True
+except KeyError:
+    found = False
+"""
+
+
+async def test_a_package_that_removes_a_variable_of_the_script_is_not_preloaded(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    node.package("deletes", _DELETES.format("del os.environ['FOO']"))
+    node.package("pops", _DELETES.format("os.environ.pop('BAR')"))
+    changes = "os.environ['FOO'] = os.environ['BAR'] = '1'"
+    imports = f"import decimal\n{changes}\nimport deletes, pops, fractions"
+    cold, warm = await shown_cold_and_warm(node, imports, "deletes.found, pops.found")
+    assert cold == warm == ["True True", "True True"]
+    assert sorted(sentences()) == [
+        "not preloaded: deletes (reads FOO, which the script has set or removed before)",
+        "not preloaded: pops (reads BAR, which the script has set or removed before)",
+    ]
+
+
 @pytest.mark.parametrize(
     "after",
     ["del os.environ['FOO']", "os.environ['FOO'] = '2'", "import overwrites", "import repeats"],

@@ -8,7 +8,8 @@ import sys
 
 from . import libc
 from .callers import calling_package
-from .listed_names import ListedName, NameRecord, NameState
+from .listed_names import ListedName, NameRecord, NameState, plain_name
+from .listed_values import ListedValue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class RecordingEnvironment:
     def stop(self) -> None:
         """Record no more."""
         self._is_on = False
+        self._note_values()
         self._after = after = dict(dict.items(self._recorder))  # without the reads that a copy makes
         in_c = libc.environment()
         self._in_c = {key: in_c.get(key) for key in {**after, **in_c} if in_c.get(key) != after.get(key)}
@@ -77,6 +79,14 @@ class RecordingEnvironment:
         self.reads.setdefault(name, set()).add(package)
         if key in self._of_script:
             self.script_reads.setdefault(name, set()).add(package)
+
+    def _note_values(self) -> None:
+        """Record the packages that have used or kept a value which a loop has handed out."""
+        for (package, key), record in self._records.items():
+            readers, name = record.value_readers(package), os.fsdecode(key)
+            self.reads.setdefault(name, set()).update(readers)
+            if readers and name in self.script_variables:
+                self.script_reads.setdefault(name, set()).update(readers)
 
     def expect_changes(self, values: "dict[str, str]") -> None:
         """From now on, the script may have changed these variables before an import.
@@ -112,8 +122,10 @@ class RecordingEnvironment:
 
     def listed_value(self, key: bytes) -> bytes:
         """Return the value of this variable for a loop or a copy."""
-        found = self._of_script.get(key)
-        return dict.get(self._recorder, key, b"") if found is None else found
+        variable = plain_name(key)
+        found = self._of_script.get(variable)
+        value = dict.get(self._recorder, variable, b"") if found is None else found
+        return ListedValue.of(value, key.state) if isinstance(key, ListedName) else value
 
     @property
     def readers_of_all(self) -> "set[str]":
@@ -150,9 +162,10 @@ class RecordingEnvironment:
 
 def _parse_value(text: str) -> "bytes | None":
     """Return the value that `ascii` has written, None if that is not known."""
-    with contextlib.suppress(ValueError, SyntaxError):
-        value = ast.literal_eval(text)
-        return value if isinstance(value, bytes) else None
+    if text.startswith(("b'", 'b"')):
+        with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            value = ast.literal_eval(text)
+            return value if isinstance(value, bytes) else None
     return None
 
 
@@ -188,7 +201,7 @@ class _RecordingDict(dict):  # type: ignore[type-arg]
         return dict.fromkeys(self._recording.list_names()).keys()
 
     def copy(self) -> "dict[bytes, bytes]":
-        return {key: self._recording.listed_value(_plain(key)) for key in self._recording.list_names()}
+        return {key: self._recording.listed_value(key) for key in self._recording.list_names()}
 
     def items(self) -> "ItemsView[bytes, bytes]":  # type: ignore[override]
         return self.copy().items()
@@ -210,23 +223,24 @@ class _RecordingDict(dict):  # type: ignore[type-arg]
 
     def __getitem__(self, key: bytes) -> bytes:
         if isinstance(key, ListedName):
-            return self._recording.listed_value(_plain(key))
+            return self._recording.listed_value(key)
         self._recording.note_read(key)
         return super().__getitem__(key)  # type: ignore[no-any-return]
 
     def __setitem__(self, key: bytes, value: bytes) -> None:
         if isinstance(key, ListedName):
             key.state.note(is_hit=True)  # the loop writes to it
-        self._recording.note_set(_plain(key))
-        super().__setitem__(_plain(key), value)
+        self._recording.note_set(plain_name(key))
+        super().__setitem__(plain_name(key), value[:] if isinstance(value, ListedValue) else value)
+
+    def __delitem__(self, key: bytes) -> None:
+        if isinstance(key, ListedName):
+            key.state.note(is_hit=True)
+        self._recording.note_read(plain_name(key))
+        super().__delitem__(plain_name(key))
 
     def __contains__(self, key: object) -> bool:
         if isinstance(key, ListedName):
             return True
         self._recording.note_read(key)
         return super().__contains__(key)
-
-
-def _plain(key: bytes) -> bytes:
-    """Return the name itself: to look a listed one up compares it."""
-    return key.state.record.variable if isinstance(key, ListedName) else key

@@ -10,7 +10,6 @@ import importlib
 import importlib.util
 import os
 import sys
-import time
 import zipimport
 from importlib.machinery import ModuleSpec
 
@@ -89,7 +88,7 @@ class Preload:
 
     def run(self) -> "dict[str, object]":
         """Import everything; return the report, which the agent judges."""
-        plan, began_s = self._plan, time.monotonic()
+        plan, began_s = self._plan, originals.time.monotonic()
         greeting = ascii(recorder.greeting())
         changed = ImportCheck(files=plan["files"], top_level=[], folders=[]).first_changed()  # type: ignore[arg-type]
         if changed:
@@ -146,7 +145,7 @@ class Preload:
         report["in_context"] = contexts.left_out
         report["protocol"] = PROTOCOL
         report["greeting"] = greeting
-        report["seconds"] = time.monotonic() - began_s
+        report["seconds"] = originals.time.monotonic() - began_s
         forget_folders()  # here, too: it frees much, and each worker would copy the pages to free them
         gc.collect(1)  # the oldest generation has been collected since the imports
         gc.freeze()
