@@ -9,6 +9,7 @@ An import ahead writes no file: the file may be that of a worker which trains, f
 import builtins
 import contextlib
 import errno
+import functools
 import io
 import os
 import sys
@@ -33,6 +34,16 @@ class _Recording:
         self.is_on = True
         self.read: "dict[str, int]" = {}
         self.written: "set[str]" = set()
+        functools.update_wrapper(self, original)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> "Any":
+        """Return the class of the original, for a check by isinstance."""
+        return type(self.original)
+
+    def __reduce__(self) -> str:
+        """Return the name of the original: a copy of it is the same function."""
+        return "open"
 
     def __call__(self, file: "Any", mode: str = "r", *arguments: "Any", **options: "Any") -> "Any":
         if self.is_on and not self.may_write and self._would_write(file, mode, options):

@@ -38,7 +38,8 @@ class Generators:
         self._setters = StateWatch()
         # A package may import numpy, and draw from its new generator at once.
         self._module_ends = ModuleEnds(_WITH_STATE, self._note_new_states)
-        random.Random.seed = self._recording_seed()  # type: ignore[method-assign,assignment]
+        self._seed = self._recording_seed()
+        random.Random.seed = self._seed  # type: ignore[method-assign,assignment]
 
     def _recording_seed(self) -> object:
         original, fresh = self._original, self._fresh
@@ -55,7 +56,7 @@ class Generators:
     @property
     def replaced(self) -> "list[tuple[object, object]]":
         """Return functions that modules may have, each with the one in whose place it is."""
-        return self._setters.replaced
+        return [*self._setters.replaced, (self._seed, self._original)]
 
     def _note_new_states(self) -> None:
         self._states = {**_global_states(), **self._states}

@@ -16,6 +16,7 @@ import types
 from .callers import is_standard_library, package_of
 from .entry import is_own_module
 from .generators import Generators, instances, owner_of
+from .kept_objects import give_back
 from .package_objects import layers
 
 TYPE_CHECKING = False
@@ -37,6 +38,9 @@ _NUMBERS = (
 )
 """The functions that return the number of this process, or that of its main thread, group or session."""
 _KEEPS_NUMBER = "keeps the number of its process"
+_KEEPS_FUNCTION = "keeps a function that is watched during the import"
+_MAX_LEFT = 20
+"""Objects whose package is searched for; each search looks at all objects a few times."""
 _HAND_ON_NUMBER = frozenset({"multiprocessing.process", "multiprocessing.util"})
 """Modules of Python whose functions give the number to their caller, or keep it for that."""
 _HARMLESS = {
@@ -75,10 +79,12 @@ class ImportWatch:
         for module, name, _, watch in self._numbers:
             setattr(module, name, watch)
         # Only this private function: modules keep references to the public ones.
-        tempfile._get_candidate_names = self._recording_names  # type: ignore[attr-defined]
+        self._noting_names = self._recording_names  # one object: each access to a method makes another
+        tempfile._get_candidate_names = self._noting_names  # type: ignore[attr-defined]
         self._main.__class__ = _recording_module(self._note_main)
         self._native_id: property = vars(threading.Thread)["native_id"]
-        self._set_native_id(property(self._recording_number(self._native_id.fget)))
+        self._noting_native_id = property(self._recording_number(self._native_id.fget))
+        self._set_native_id(self._noting_native_id)
 
     def stop(self, replaced: "list[tuple[object, object]]") -> None:
         """Record no more; `replaced` are other functions that modules may have, each with the one in its place."""
@@ -88,12 +94,6 @@ class ImportWatch:
         tempfile._get_candidate_names = self._names  # type: ignore[attr-defined]
         self._main.__class__ = types.ModuleType
         self._set_native_id(self._native_id)
-        numbers = [(watch, original) for _, _, original, watch in self._numbers]
-        originals = {id(ours): theirs for ours, theirs in (*numbers, *self.generators.replaced, *replaced)}
-        for module in list(sys.modules.values()):
-            names = getattr(module, "__dict__", {})
-            for name, value in [(name, value) for name, value in list(names.items()) if id(value) in originals]:
-                names[name] = originals[id(value)]
         for package in self._psutil_users:
             if any(_is_process(each) for layer in layers(package) for each in layer):
                 self._note(package, _KEEPS_NUMBER)
@@ -101,6 +101,18 @@ class ImportWatch:
             self._note(owner_of(record).partition(".")[0], "keeps a log record, which has the number of its process")
         for name in self.generators.stop():
             self._note(name.partition(".")[0], "keeps a random generator with a seed of its own")
+        self._give_back(replaced)
+
+    def _give_back(self, replaced: "list[tuple[object, object]]") -> None:
+        """Put the originals where an import has kept one of ours; record the package where that cannot be done."""
+        pairs = [(watch, original) for _, _, original, watch in self._numbers]
+        self._numbers.clear()
+        names = (self._noting_names, self._names)
+        native_id = (self._noting_native_id, self._native_id)
+        for holder in give_back([*pairs, names, native_id, *self.generators.replaced, *replaced])[:_MAX_LEFT]:
+            package = owner_of(holder).partition(".")[0]
+            if package and not is_own_module(package):
+                self._note(package, _KEEPS_FUNCTION)
 
     @staticmethod
     def _set_native_id(new: property) -> None:

@@ -123,8 +123,8 @@ class Preload:
             for package, name in missing.stop().items():
                 self._watch.unsafe.setdefault(package, "imports {}, which is not installed".format(name))
             data = self._watched(self._data_files.stop())
+            self.environment.stop()  # before its dict is given back
             self._watch.stop([collector.replaced, self.environment.replaced, self._data_files.replaced])
-            self.environment.stop()
             for package in self.environment.readers_of_all:
                 self._watch.unsafe.setdefault(package, "reads all variables when it is imported")
         _fork_once()

@@ -34,6 +34,7 @@ class StateWatch:
         self._noting = random.Random.setstate = self._noting_method()  # type: ignore[method-assign]
         self.watch()
 
+        self.replaced.append((self._noting, self._method))
     def watch(self) -> None:
         """Replace the functions of those modules that are imported by now."""
         for name, setters in _SETTERS.items():
