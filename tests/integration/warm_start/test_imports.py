@@ -286,7 +286,7 @@ async def test_an_attribute_function_that_raises_is_named_with_the_cure(node: Wa
         "trap",
         "import sys\nclass Lazy:\n"
         "    def __getattr__(self, name): raise RuntimeError(name)\n"
-        "sys.modules['trap_lazy'] = Lazy()\n",
+        "sys.modules['torch'] = Lazy()\n",
     )
     node.script("import decimal, trap")
     await node.start()

@@ -7,6 +7,10 @@ recorder and stacks.py import nothing that Python has not loaded before its scri
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _zygote = None
 
 
@@ -48,6 +52,44 @@ def run(request: str) -> None:
 def is_own_module(name: str) -> bool:
     """Whether this module belongs to the warm start itself."""
     return name.partition(".")[0] == __name__.partition(".")[0]
+
+
+def loaded(name: str) -> "Any":
+    """Return this module; None if it is not loaded, or is a lazy one whose code a reader would run."""
+    module = sys.modules.get(name)
+    return None if is_lazy(module) else module
+
+
+def is_lazy(module: object) -> bool:
+    """Whether `importlib.util.LazyLoader` has made this module, and nothing has run its code yet."""
+    return type(module).__name__ == "_LazyModule"
+
+
+def is_of_lazy_loader(module: object) -> bool:
+    """Whether `importlib.util.LazyLoader` has made this module; its code may have run since."""
+    spec = spec_of(module)
+    # Python 3.13 imports another module before it makes this one lazy.
+    loader_classes = {each.__name__ for each in type(getattr(spec, "loader", None)).__mro__}
+    state = getattr(spec, "loader_state", None)
+    return is_lazy(module) or "LazyLoader" in loader_classes or (type(state) is dict and "__class__" in state)
+
+
+def names_of(module: object) -> "dict[str, Any]":
+    """Return the names of a module, also those of a lazy one, without running its code."""
+    names = _read(module, "__dict__")
+    return names if type(names) is dict else {}
+
+
+def spec_of(module: object) -> object:
+    """Return the spec of a module, also that of a lazy one, without running its code; None if it has none."""
+    return _read(module, "__spec__")
+
+
+def _read(module: object, name: str) -> object:
+    try:
+        return object.__getattribute__(module, name)
+    except AttributeError:
+        return None
 
 
 def origin_of(name: str) -> str:

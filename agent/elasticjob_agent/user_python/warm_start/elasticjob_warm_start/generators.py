@@ -11,6 +11,7 @@ import types
 import weakref
 from itertools import compress
 
+from .entry import loaded, names_of
 from .module_ends import ModuleEnds
 from .state_watch import StateWatch
 
@@ -75,7 +76,7 @@ class Generators:
         self._module_ends.stop()
         self._setters.stop()
         self._known.update(number for number, each in self._fresh.items() if each() is not None)
-        numpy: "Any" = sys.modules.get("numpy.random.mtrand")
+        numpy: "Any" = loaded("numpy.random.mtrand")
         if numpy is not None:
             self._known.update({id(numpy._rand), id(numpy._rand._bit_generator)})
         found = [each for each in instances(_kinds()) if id(each) not in self._known]
@@ -88,16 +89,16 @@ class Generators:
             generator = reference()
             if generator is not None:
                 generator.seed()
-        numpy: "Any" = sys.modules.get("numpy.random")
+        numpy: "Any" = loaded("numpy.random")
         if numpy is not None:
             numpy.seed()
-        torch: "Any" = sys.modules.get("torch")
+        torch: "Any" = loaded("torch")
         if torch is not None:
             torch.default_generator.seed()  # of the CPU alone: torch.seed() would also queue a seed for the GPUs
 
 
 def _kinds() -> "tuple[type, ...]":
-    numpy: "Any" = sys.modules.get("numpy.random")
+    numpy: "Any" = loaded("numpy.random")
     if numpy is None:
         return (random.Random,)
     return (random.Random, numpy.Generator, numpy.RandomState, numpy.BitGenerator)
@@ -125,11 +126,11 @@ def _of_classes(objects: "list[Any]", ids: "Container[int]") -> "Iterator[Any]":
 def _global_states() -> "dict[str, object]":
     """Return the states of the generators that a module draws from without one of its own."""
     states: "dict[str, object]" = {"random": hash(random.getstate())}
-    numpy: "Any" = sys.modules.get("numpy.random.mtrand")
+    numpy: "Any" = loaded("numpy.random.mtrand")
     if hasattr(numpy, "_rand"):
         kind, keys, *rest = numpy.get_state()
         states["numpy"] = (kind, keys.tobytes(), *rest)
-    torch: "Any" = sys.modules.get("torch")
+    torch: "Any" = loaded("torch")
     if hasattr(torch, "default_generator"):
         states["torch"] = torch.default_generator.get_state().numpy().tobytes()
     return states
@@ -137,7 +138,7 @@ def _global_states() -> "dict[str, object]":
 
 def _owners_of_torch_generators() -> "set[str]":
     """Return the modules with a generator of torch, which the garbage collector does not list."""
-    torch: "Any" = sys.modules.get("torch")
+    torch: "Any" = loaded("torch")
     if not hasattr(torch, "default_generator"):
         return set()
     objects, wanted = gc.get_objects(), {id(torch.Generator)}
@@ -155,11 +156,11 @@ def owner_of(thing: object) -> str:
     seen = {id(layer), id(thing)}
     for _ in range(_MAX_OWNER_DISTANCE):
         above = [each for each in gc.get_referrers(*layer) if id(each) not in seen]
-        above = [each for each in above if not isinstance(each, types.FrameType)]
+        above = [each for each in above if type(each) is not types.FrameType]
         seen.update({id(above)}, map(id, above))
         for each in above:
-            name = each.get("__name__") if isinstance(each, dict) else None
-            if isinstance(name, str) and getattr(sys.modules.get(name), "__dict__", None) is each:
+            name = dict.get(each, "__name__") if type(each) is dict else None
+            if type(name) is str and names_of(sys.modules.get(name)) is each:
                 return name
         if not above:
             break

@@ -5,6 +5,8 @@ import sys
 import types
 from itertools import compress
 
+from .entry import names_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +21,7 @@ def layers(package: str) -> "Iterator[list[object]]":
     There are hundreds of thousands, so the loops are those of C.
     """
     modules = [each for name, each in sys.modules.items() if name == package or name.startswith(package + ".")]
-    values = [value for each in modules for value in vars(each).values()]
+    values = [value for each in modules for value in names_of(each).values()]
     layer = dict(zip(map(id, values), values))  # noqa: B905 - not in Python 3.8
     seen = set(layer)
     for _ in range(_MAX_DISTANCE):

@@ -163,7 +163,7 @@ class Preload:
         if name in sys.modules or not self._denied.isdisjoint((name, package)) or entry.is_own_module(name):
             return
         # The parent is imported by itself, or it is a module that must not be: find_spec() would import it.
-        if package in self._not_imported or (rest and name.rpartition(".")[0] not in sys.modules):
+        if package in self._not_imported or (rest and entry.loaded(name.rpartition(".")[0]) is None):
             return
         if not self._contexts.begin(name):
             return
@@ -270,7 +270,7 @@ class Preload:
         return reads
 
     def _is_installed(self, name: str) -> bool:
-        spec = getattr(sys.modules[name], "__spec__", None)
+        spec = entry.spec_of(sys.modules[name])
         return not isinstance(spec, ModuleSpec) or self._is_below(spec)  # another object may have any attribute
 
     def _is_below(self, spec: "ModuleSpec") -> bool:
@@ -292,7 +292,7 @@ class Preload:
 
     @staticmethod
     def _is_recorded(name: str, origin: str) -> bool:
-        spec = getattr(sys.modules[name], "__spec__", None)
+        spec = entry.spec_of(sys.modules[name])
         return spec is None or _is_same_file(entry.origin_of(name), origin)
 
 
@@ -360,7 +360,7 @@ def _is_same_file(origin: object, recorded: str) -> bool:
 
 def _origin_in_spec(name: str) -> object:
     """Return the file of this module, or the archive that has it."""
-    spec = getattr(sys.modules[name], "__spec__", None)
+    spec = entry.spec_of(sys.modules[name])
     loader = getattr(spec, "loader", None)
     return loader.archive if isinstance(loader, zipimport.zipimporter) else getattr(spec, "origin", None)
 

@@ -119,6 +119,7 @@ class ImportRecorder:
         self._write = os.write
         self._modules = sys.modules
         self._origin_of = entry.origin_of
+        self._is_of_lazy_loader = entry.is_of_lazy_loader
         self._pending: "dict[str, None]" = {}
         self._contexts = ImportContexts()
         self._ends: "dict[str, object]" = {}
@@ -179,6 +180,9 @@ class ImportRecorder:
                 self._folders.add(folder)
         # A module is in sys.modules before its own imports begin. So an outer module comes before the inner ones.
         for name in [name for name in self._pending if name in self._modules]:
+            if self._is_of_lazy_loader(self._modules[name]):  # its code asks no finder
+                del self._pending[name]
+                continue
             if name not in self._begun and self._contexts.text(name):
                 self._write_line("~" + name, self._contexts.text(name))
             if name not in self._ends:

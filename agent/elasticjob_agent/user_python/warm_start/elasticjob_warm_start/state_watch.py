@@ -8,6 +8,8 @@ import functools
 import random
 import sys
 
+from .entry import names_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,13 +34,13 @@ class StateWatch:
         self._method = random.Random.setstate
         self._owner = random._inst
         self._noting = random.Random.setstate = self._noting_method()  # type: ignore[method-assign]
+        self.replaced.append((self._noting, self._method))
         self.watch()
 
-        self.replaced.append((self._noting, self._method))
     def watch(self) -> None:
         """Replace the functions of those modules that are imported by now."""
         for name, setters in _SETTERS.items():
-            functions = getattr(sys.modules.get(name), "__dict__", {})
+            functions = names_of(sys.modules.get(name))
             for setter in setters:
                 if setter in functions:
                     functions[setter] = self._ours(functions[setter])
