@@ -24,6 +24,11 @@ def is_standard_library(file: str) -> bool:
     return file.startswith(_STDLIB) and not any(folder in file for folder in _SITE_PACKAGES)
 
 
+def is_installed(file: str) -> bool:
+    """Whether this code comes with Python or with an installed package."""
+    return is_standard_library(file) or any(folder in file for folder in _SITE_PACKAGES)
+
+
 def calling_package(frame: "FrameType | None") -> str:
     """Return the package whose code has called functions of Python, and these this frame.
 

@@ -11,6 +11,7 @@ import os
 import sys
 
 from . import entry
+from .callers import is_installed
 from .with_blocks import WithBlockCache
 
 TYPE_CHECKING = False
@@ -21,7 +22,6 @@ _ASYNCHRONOUS = 0x80 | 0x100 | 0x200
 """Flags of the code of coroutines, of generators that are awaited, and of asynchronous generators."""
 _FIRST_MODULES = frozenset({"runpy", "site", "sitecustomize"})
 """Python calls functions of these outside of all others, besides the code of the script."""
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 class ImportContexts:
@@ -33,7 +33,6 @@ class ImportContexts:
         self._main_thread = self._thread_number()
         self._modules = sys.modules
         self._origin_of = entry.origin_of
-        self._library = os.path.dirname(os.__file__) + os.sep
         self._blocks = WithBlockCache()
         self._texts: "dict[str, str]" = {}
 
@@ -84,8 +83,7 @@ class ImportContexts:
 
     def _computes_without_gradients(self) -> bool:
         """Whether torch does here, for example in a block around a generator, or in `autograd.Function`."""
-        torch = self._modules.get("torch")
-        names = {} if torch is None else object.__getattribute__(torch, "__dict__")
+        names = entry.names_of(self._modules.get("torch"))
         return "is_grad_enabled" in names and not names["is_grad_enabled"]()
 
     def _is_installed(self, name: str) -> bool:
@@ -93,18 +91,15 @@ class ImportContexts:
         if name not in self._modules:  # its package is being imported first
             return False
         origin = self._origin_of(name)
-        return not origin.startswith(os.sep) or self._is_of_package(origin)
+        return not origin.startswith(os.sep) or is_installed(origin)
 
-    def _is_of_package(self, file: str) -> bool:
-        is_library = file.startswith((self._library, "<frozen "))
-        return is_library or any(os.sep + folder + os.sep in file for folder in _INSTALLED)
-
-    def _is_script(self, frame: "FrameType | None") -> bool:
+    @staticmethod
+    def _is_script(frame: "FrameType | None") -> bool:
         """Whether this is code of the script, which may be an installed module itself."""
         if frame is None:
             return False
         is_main = frame.f_globals.get("__name__") == "__main__"
-        return is_main or not self._is_of_package(frame.f_code.co_filename)
+        return is_main or not is_installed(frame.f_code.co_filename)
 
     @staticmethod
     def _is_asynchronous(frame: "FrameType") -> bool:

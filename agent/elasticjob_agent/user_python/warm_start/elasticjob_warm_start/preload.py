@@ -101,9 +101,7 @@ class Preload:
         changed_before = changed_times(before)
         folders = _modification_times(self.folders)  # a new package may hide another one, or be found by one
         variables: "dict[str, list[str]]" = plan["variables"]  # type: ignore[assignment]
-        changes: "dict[str, dict[str, str]]" = {}
-        for variable, (module, value) in variables.items():
-            changes.setdefault(module if module in modules else "", {})[variable] = value
+        changes = _changes_after(modules, variables)
         self._path = list(sys.path)
         distributions = distributions_in([*self.folders, *sys.path])
         collector = PausedCollector()
@@ -307,6 +305,14 @@ def _acts_before_script(packages: "set[str]", reads: "dict[str, list[str]]", uns
             what = unsafe.pop(package)
             found.append("{} {}".format(who, what.replace(" when it is imported", "")))
     return found
+
+
+def _changes_after(modules: "dict[str, str]", variables: "dict[str, list[str]]") -> "dict[str, dict[str, str]]":
+    """Return by module the variables that were changed after its import, each with its value; "" is the begin."""
+    changes: "dict[str, dict[str, str]]" = {}
+    for variable, (module, value) in variables.items():
+        changes.setdefault(module if module in modules else "", {})[variable] = value
+    return changes
 
 
 def report_of_failure(error: Exception) -> "dict[str, object]":

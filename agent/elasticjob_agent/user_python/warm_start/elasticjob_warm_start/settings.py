@@ -9,17 +9,16 @@ import gc
 import os
 import sys
 import threading
-import types
 import warnings
 from _contextvars import copy_context
 from _weakref import ref
 
+from .entry import names_of
 from .generators import instances
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
 
 _OF_SYS = ("stdin", "stdout", "stderr", "excepthook", "displayhook", "breakpointhook", "unraisablehook")
 _OF_LIBRARIES = {
@@ -92,15 +91,10 @@ def _of_logging() -> "dict[str, object]":
     return {"level": root.level, "handlers": list(map(id, root.handlers)), "disable": root.manager.disable}
 
 
-def _names_of(library: str) -> "dict[str, Any]":
-    module = sys.modules.get(library)
-    return object.__getattribute__(module, "__dict__") if isinstance(module, types.ModuleType) else {}
-
-
 def _values() -> "Iterator[tuple[str, object]]":
     for library, names in _OF_LIBRARIES.items():
         for name in names:
-            read = _names_of(library).get(name)
+            read = names_of(sys.modules.get(library)).get(name)
             if read is not None:
                 try:
                     yield library + "." + name, str(read())
@@ -110,7 +104,7 @@ def _values() -> "Iterator[tuple[str, object]]":
 
 def _of_autocast() -> "dict[str, object]":
     """Return what torch has for its processors; a release before 2.4 has other functions."""
-    torch = _names_of("torch")
+    torch = names_of(sys.modules.get("torch"))
     if "get_autocast_dtype" in torch:
         read = (torch["is_autocast_enabled"], torch["get_autocast_dtype"])
         return {kind: [each(kind) for each in read] for kind in ("cpu", "cuda")}
