@@ -16,12 +16,12 @@ from elasticjob_api.constants import IMPORT_PROFILE_BYTES
 
 _MAX_TEXT = 1 << 22
 """Bytes of the text: more is no profile, and is not unpacked."""
-_MAX_MODULES, _MAX_FOLDERS, _MAX_DENIED, _MAX_WORDS = 20_000, 1000, 1000, 10_000
+_MAX_MODULES, _MAX_FOLDERS, _MAX_DENIED, _MAX_WORDS, _MAX_VARIABLES = 20_000, 1000, 1000, 10_000, 10_000
 _MAX_COMMAS, _MAX_BRACKETS = 100_000, 1000
 """In the text: more is no profile, and is not parsed. Each value of JSON takes many times its text in memory."""
 _MAX_NAME, _MAX_PATH = 300, 4096
 _MAX_TIME_NS = 1 << 63
-_CONTEXTS = frozenset({"", "with", "call", "coroutine", "thread"})
+_CONTEXTS = frozenset({"", "with", "call", "coroutine", "thread", "beside"})
 _VERSION = 1
 _DIGEST = "sha256:"
 _MAX_SECONDS = 600.0
@@ -39,6 +39,8 @@ class ImportProfile:
     folders: tuple[str, ...]
     variables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Environment variables that the script has changed: the module imported before that, and never the value."""
+    known_variables: tuple[str, ...] = ()
+    """All environment variables that a worker has changed there, also after its imports."""
     contexts: Mapping[str, str] = field(default_factory=dict)
     """Modules whose import has begun in a context, such as a `with` block: KIND:MODULE; see `is_context`."""
     files: Mapping[str, int]
@@ -58,6 +60,7 @@ def encode_profile(profile: ImportProfile) -> bytes | None:
         "modules": dict(profile.modules),
         "folders": profile.folders,
         "variables": {name: module for name, (module, _) in profile.variables.items()},
+        "known_variables": profile.known_variables,
         "contexts": dict(profile.contexts),
         "files": dict(profile.files),
         "denied": profile.denied,
@@ -99,6 +102,7 @@ def _profile(value: Mapping[str, Any]) -> ImportProfile | None:
             _printable(name): (_text(module, _MAX_NAME), "")
             for name, module in _entries(value.get("variables", {}))  # a release before did not have them
         },
+        known_variables=_variables(value.get("known_variables", [])),
         contexts={
             _text(name, _MAX_NAME): _context(text)
             for name, text in _entries(value["contexts"])  # without them, nothing shows that an import had none
@@ -149,6 +153,10 @@ def _printable(value: object) -> str:
     if not text.isprintable():
         raise ValueError("no name")
     return text
+
+
+def _variables(value: list[Any]) -> tuple[str, ...]:
+    return tuple(map(_printable, _texts(value, _MAX_VARIABLES, _MAX_NAME)))
 
 
 def _context(value: object) -> str:

@@ -28,9 +28,10 @@ from elasticjob_agent.host.memory import share_of_process
 from elasticjob_agent.supervisor import Child, Command, FileSink, Supervisor
 from elasticjob_agent.supervisor.preforked import PreforkedWorker
 from elasticjob_agent.warm_start.build_guard import guarded
+from elasticjob_agent.warm_start.changed_variables import ChangedVariables
 from elasticjob_agent.warm_start.eligibility import DENIED_PACKAGES
 from elasticjob_agent.warm_start.injection import record_imports
-from elasticjob_agent.warm_start.recording import Recording
+from elasticjob_agent.warm_start.node_recording import NodeRecording
 from elasticjob_agent.warm_start.zygote import Zygote
 from testing.waiting import aeventually
 
@@ -53,7 +54,7 @@ class Node:
         self.supervisor = supervisor
         self.folder = folder
         self._python = python
-        self._recording: Recording
+        self._recording: NodeRecording
         self.workers = workers
 
     def commands(self, steps: int) -> list[Command]:
@@ -75,10 +76,10 @@ class Node:
             file.unlink()
         commands = self.commands(steps)
         if not workers:
-            self._recording = Recording()
-            commands[0] = record_imports(commands[0], self._recording.write_fd)
+            self._recording = NodeRecording(1)
+            commands[0] = record_imports(commands[0], self._recording.write_fds[0])
         children = await self.supervisor.spawn(commands, list(workers))
-        self._recording.worker_started()
+        self._recording.workers_started()
         count = steps or 1
         await aeventually(
             lambda: all(len(self.steps(rank)) >= count for rank in range(self.workers)), within_s=_START_S
@@ -99,6 +100,8 @@ class Node:
             self.supervisor,
             self.commands(0)[0],
             imports=self._recording,
+            variables=self._recording.variables,
+            changed=ChangedVariables(),
             files={},
             denied=DENIED_PACKAGES,
             varying=_VARYING,

@@ -17,14 +17,14 @@ DENIED_PACKAGES = frozenset({"mpi4py", "horovod", "debugpy", "pydevd"})
 """Packages that keep the identity of the process that imports them, for example its rank or its connections."""
 
 
-_READ_WHEN_LOADED = (
+READ_WHEN_LOADED = (
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "MALLOC_", "MIMALLOC_", "LD_"),
     *("TF_", "PYTORCH_", "ATEN_", "ONEDNN_", "DNNL_", "MKLDNN_", "ARROW_", "OPENCV_", "GLOG_", "GRPC_", "TBB_"),
     *("TORCH_CPP_", "TORCH_DISTRIBUTED_DEBUG", "TORCH_SHOW_CPP_", "TORCH_ALLOW_TF32_", "TORCH_BLAS_", "TORCH_LINALG_"),
     *("NPY_", "HDF5_USE_FILE_LOCKING", "HDF5_DRIVER", "HDF5_VOL_", "OPENSSL_", "SSL_CERT_", "KINETO_"),
 )
 """Variables whose names begin so are read in C when a library is loaded, which nothing can watch."""
-_LOG_LEVELS = "TF_CPP_"
+LOG_LEVELS = "TF_CPP_"
 """Of these, the names of variables that change the lines of a log only. JAX sets one when it is imported."""
 _SKIPPING_OPTIONS = frozenset("IES")
 """Options of Python that ignore PYTHONPATH or the module `site`."""
@@ -174,7 +174,7 @@ def refuse_preload(report: PreloadReport, denied: Collection[str], set_by_packag
         + [
             f"the script or a package sets {name}, which libraries read when loaded; set it in the pod's env"
             for name in report.script_variables
-            if name.startswith(_READ_WHEN_LOADED) and not (name in set_by_packages and name.startswith(_LOG_LEVELS))
+            if name.startswith(READ_WHEN_LOADED) and not (name in set_by_packages and name.startswith(LOG_LEVELS))
         ]
         + [f"{name or 'an import'} {what}" for name, what in report.unsafe.items()]
         + [f"the script has another {name} than the installed packages" for name in report.different]

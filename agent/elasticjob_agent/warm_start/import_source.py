@@ -22,3 +22,7 @@ class ImportSource(Protocol):
     @property
     def contexts(self) -> Mapping[str, str]:
         """Return the modules whose import has begun in a context, such as a `with` block, each with that context."""
+
+    @property
+    def known_variables(self) -> Collection[str]:
+        """Return the names of all variables that a recorded worker has changed at any time."""

@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from elasticjob_agent.supervisor import Command, StartError, SupervisorError
 from elasticjob_agent.warm_start.limits import Limits
+from elasticjob_agent.warm_start.node_recording import NodeRecording
 from elasticjob_agent.warm_start.node_zygote import NodeZygote
-from elasticjob_agent.warm_start.recording import Recording
 from elasticjob_agent.warm_start.zygote_builder import NotEligibleError, ReadyZygote, ZygoteBuilder
 
 log = logging.getLogger(__name__)
@@ -39,13 +40,18 @@ class LaterBuilder:
         self._fork_next = fork_next
         self._write_profile = write_profile
 
-    async def run(self, command: Command, recording: Recording, ready: ReadyZygote) -> None:
+    async def run(self, command: Command, recording: NodeRecording, ready: ReadyZygote) -> None:
         """Replace this zygote again and again; return once the recorded worker has ended, or another one is there."""
         limits = self._limits
-        while await recording.wait_more(ready.recorded + limits.more_modules):
+        while await recording.wait_more(
+            modules=ready.recorded + limits.more_modules, known=ready.profile.known_variables
+        ):
             await recording.wait_complete(greeting_s=limits.greeting_s, quiet_s=limits.quiet_s)
             if self._zygote.is_building or self._zygote.ready is not ready:
                 return
+            if recording.module_count <= ready.recorded + limits.more_modules:
+                await self._note_variables(recording, ready)
+                continue
             larger = await self._build(command, recording)
             if larger is None:
                 return
@@ -60,7 +66,13 @@ class LaterBuilder:
             ready = larger
             await self._write_profile(ready)
 
-    async def _build(self, command: Command, recording: Recording) -> ReadyZygote | None:
+    async def _note_variables(self, recording: NodeRecording, ready: ReadyZygote) -> None:
+        """Let other nodes know the variables that were changed after all imports of this zygote."""
+        known = {*ready.profile.known_variables, *recording.known_variables}
+        ready.profile = replace(ready.profile, known_variables=tuple(sorted(known)))
+        await self._write_profile(ready)
+
+    async def _build(self, command: Command, recording: NodeRecording) -> ReadyZygote | None:
         try:
             with self._zygote.building(is_replacement=True):
                 return await self._builder.build(command, recording)

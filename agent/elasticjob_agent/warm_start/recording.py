@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Collection
 
 from elasticjob_agent.supervisor import fd_registry
 from elasticjob_agent.warm_start.greeting import MAX_BYTES, Greeting, parse_greeting
@@ -54,6 +55,11 @@ class Recording:
         """
         return {name: path for name, path in self._begun.items() if path is not None}
 
+    @property
+    def begun(self) -> Collection[str]:
+        """Return the modules whose import has begun, in this order."""
+        return self._begun
+
     def worker_started(self) -> None:
         """Close our copy of the worker's end. May be called again."""
         if self.write_fd >= 0:
@@ -80,9 +86,9 @@ class Recording:
             except TimeoutError:
                 return
 
-    async def wait_more(self, count: int) -> bool:
-        """Return True once it has more modules than `count`; False once the worker has ended."""
-        while self.module_count <= count:
+    async def wait_more(self, *, modules: int, known: Collection[str]) -> bool:
+        """Return True once it has more modules, or a variable that is not `known`; False once the worker has ended."""
+        while self.module_count <= modules and self.variables.keys() <= set(known):
             if self.has_ended:
                 return False
             self._news.clear()
@@ -134,6 +140,7 @@ class Recording:
         elif len(self.variables) < _MAX_VARIABLES:
             self.variables[name] = (next(reversed(self._begun), ""), value)
             self._kept_bytes += len(name) + len(value)
+            self._news.set()
 
     def _add_context(self, name: str, text: str) -> None:
         if is_module_name(name) and is_context(text) and len(self.contexts) < _MAX_MODULES:

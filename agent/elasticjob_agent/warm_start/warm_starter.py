@@ -26,10 +26,10 @@ from elasticjob_agent.warm_start.injection import Write, record_imports
 from elasticjob_agent.warm_start.later_builds import LaterBuilder
 from elasticjob_agent.warm_start.limits import Limits
 from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor
+from elasticjob_agent.warm_start.node_recording import NodeRecording
 from elasticjob_agent.warm_start.node_zygote import NodeZygote
 from elasticjob_agent.warm_start.profiles import Profiles
 from elasticjob_agent.warm_start.program import find_program
-from elasticjob_agent.warm_start.recording import Recording
 from elasticjob_agent.warm_start.stack_injection import with_stacks
 from elasticjob_agent.warm_start.zygote_builder import MAX_WAIT_S, NotEligibleError, ReadyZygote, ZygoteBuilder
 from elasticjob_api.import_profile import ImportProfile
@@ -81,7 +81,7 @@ class WarmStart:
             memory=self._memory,
             on_task_end=self._task_ended,
         )
-        self._recording: Recording | None = None
+        self._recording: NodeRecording | None = None
         self._task: asyncio.Task[None] | None = None
         self._growth: asyncio.Task[None] | None = None
         """Waits for imports that come later."""
@@ -103,17 +103,17 @@ class WarmStart:
             self._is_first = False
             await self._wait_for_first_zygote(commands)
         taken, reason = await self._take(commands)
-        recording = None if taken else self._begin_recording(commands[0])
+        recording = None if taken else self._begin_recording(commands)
         if not taken:
             reason = self._reasons.refusal or reason
         changed = list(commands) if taken else list(map(with_stacks, commands))
         if recording:
-            changed[0] = record_imports(commands[0], recording.write_fd)
+            changed = list(map(record_imports, commands, recording.write_fds))
         try:
             children = await self._start(changed, taken)
         finally:
             if recording:
-                recording.worker_started()
+                recording.workers_started()
         self._started(children, reason=reason or describe_losses([each.name for each in commands], taken))
         if any(worker.is_hanging for worker in taken):
             self._reasons.refuse("a worker that was forked ahead hung")
@@ -153,6 +153,7 @@ class WarmStart:
         await self._end(self._task)
         if self._recording is not None:
             self._recording.close()
+        self._builder.close()
 
     # --- a round -----------------------------------------------------------------------------------------------
 
@@ -161,6 +162,8 @@ class WarmStart:
         ready = self._zygote.ready
         if self._reasons.refusal or ready is None:
             return [], self._reasons.refusal or self._reasons.no_zygote
+        if reason := await self._find_unknown_variable(ready):
+            return [], reason
         for command in commands:
             if reason := eligibility.refuse_conditions(ready.conditions, self._builder.conditions(command)):
                 return [], reason
@@ -176,6 +179,20 @@ class WarmStart:
         ready.workers = [worker for worker in alive if worker not in taken]
         return taken, ""
 
+    async def _find_unknown_variable(self, ready: ReadyZygote) -> str:
+        """Return a reason against this zygote, which is discarded then: the script sets variables in some rounds only.
+
+        An import ahead may have read one of them without the value of the script.
+        """
+        known = {*ready.profile.known_variables, *(self._recording.known_variables if self._recording else ())}
+        unknown = self._builder.unknown_variables(known)
+        if not unknown:
+            return ""
+        if not self._zygote.is_building:
+            self._builder.expect_variables(unknown)
+            await self._zygote.discard()
+        return f"a worker sets {unknown[0]}, which no recorded worker has set, and an import may have read it"
+
     def _started(self, children: Sequence[Child], *, reason: str) -> None:
         """Record a start, and the reason of a cold one."""
         self._reasons.started(reason)
@@ -187,10 +204,11 @@ class WarmStart:
 
     # --- between rounds ----------------------------------------------------------------------------------------
 
-    def _begin_recording(self, command: Command) -> Recording | None:
-        """Return a recording for this worker; None if no zygote will be built from it."""
+    def _begin_recording(self, commands: Sequence[Command]) -> NodeRecording | None:
+        """Return a recording for these workers; None if no zygote will be built from it."""
         if self._reasons.refusal or self._zygote.ready is not None or self._zygote.is_building:
             return None
+        command = commands[0]
         program = find_program(command.argv, command.env, command.cwd)
         argv = command.argv
         refusal = eligibility.refuse_program(program) or eligibility.refuse_options(program, argv)
@@ -202,12 +220,12 @@ class WarmStart:
         if self._recording is not None:
             self._recording.close()
         try:
-            self._recording = Recording()
+            self._recording = NodeRecording(len(commands))
         except OSError:  # no descriptor is left
             self._recording = None
         return self._recording
 
-    def _prepare_next(self, commands: Sequence[Command], child: Child, recording: Recording | None) -> None:
+    def _prepare_next(self, commands: Sequence[Command], child: Child, recording: NodeRecording | None) -> None:
         """Build a zygote after these workers have imported their modules, or fork the next workers."""
         if self._reasons.refusal:
             if self._zygote.ready is not None:  # once: a second task would cancel the first one, which ends it
@@ -227,7 +245,7 @@ class WarmStart:
         self._task = asyncio.create_task(work)
         self._task.add_done_callback(self._task_ended)
 
-    async def _build(self, commands: Sequence[Command], child: Child, recording: Recording) -> None:
+    async def _build(self, commands: Sequence[Command], child: Child, recording: NodeRecording) -> None:
         await recording.wait_complete(greeting_s=self._limits.greeting_s, quiet_s=self._limits.quiet_s)
         if recording.has_ended and await self._find_cut_off(child):
             return

@@ -11,12 +11,13 @@ from typing import Any
 
 from elasticjob_agent.supervisor import Child, Command, Supervisor, SupervisorError, fd_registry
 from elasticjob_agent.supervisor.preforked import PreforkedWorker
-from elasticjob_agent.warm_start.eligibility import script_module
+from elasticjob_agent.warm_start.changed_variables import ChangedVariables
+from elasticjob_agent.warm_start.eligibility import READ_WHEN_LOADED, script_module
 from elasticjob_agent.warm_start.import_source import ImportSource
 from elasticjob_agent.warm_start.injection import Write, become_zygote
 from elasticjob_agent.warm_start.preload_report import PreloadReport, parse_report
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of the messages; the zygote's code has the same number. Its files may be replaced while an agent runs."""
 _MESSAGE_BYTES = 1 << 16
 _REPORT_BYTES = 1 << 24
@@ -52,14 +53,16 @@ class Zygote:
         command: Command,
         *,
         imports: ImportSource,
+        variables: Mapping[str, tuple[str, str]],
         files: Mapping[str, int],
         denied: Iterable[str],
         varying: Iterable[str],
+        changed: ChangedVariables,
         output: Write,
     ) -> "Zygote":
         """Start a zygote for workers like `command`; `output` gets what its imports print.
 
-        It imports nothing if one of these `files` has another time of modification.
+        It imports nothing if one of these `files` has another time of modification. Its workers write to `changed`.
 
         Raises:
             StartError: it cannot be started.
@@ -80,26 +83,27 @@ class Zygote:
             "protocol": PROTOCOL,
             "modules": dict(imports.modules),
             "folders": list(imports.folders),
-            "variables": dict(imports.variables),
+            "variables": dict(variables),
             "contexts": dict(imports.contexts),
             "files": dict(files),
             "denied": sorted(denied),
             "varying": sorted(varying),
+            "read_in_c": list(READ_WHEN_LOADED),
             "script": script_module(command.argv[1:]),
         }
         try:
-            self._send_plan(json.dumps(plan).encode("ascii"))
+            self._send_plan(json.dumps(plan).encode("ascii"), changed)
         except BaseException:
             await self.close()
             raise
         return self
 
-    def _send_plan(self, plan: bytes) -> None:
+    def _send_plan(self, plan: bytes, changed: ChangedVariables) -> None:
         fd = os.memfd_create("plan")
         try:
             with os.fdopen(os.dup(fd), "wb") as file:
                 file.write(plan)
-            self._send({"plan": True}, fd)
+            self._send({"plan": True}, fd, changed.fd)
         finally:
             os.close(fd)
 

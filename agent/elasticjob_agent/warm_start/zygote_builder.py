@@ -7,7 +7,7 @@ them. A package in between is found only once it is imported by itself. So each 
 import asyncio
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,14 +15,15 @@ from elasticjob_agent.supervisor import Command, Supervisor
 from elasticjob_agent.supervisor.preforked import PreforkedWorker
 from elasticjob_agent.warm_start import eligibility
 from elasticjob_agent.warm_start.build_guard import MemoryLimitError, guarded
+from elasticjob_agent.warm_start.changed_variables import ChangedVariables
 from elasticjob_agent.warm_start.eligibility import StartConditions
 from elasticjob_agent.warm_start.import_source import ImportSource
 from elasticjob_agent.warm_start.injection import Write, stream_kinds
 from elasticjob_agent.warm_start.limits import Limits
 from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor, MemoryShortError
+from elasticjob_agent.warm_start.node_recording import NodeRecording
 from elasticjob_agent.warm_start.preload_report import PreloadReport
 from elasticjob_agent.warm_start.program import find_program
-from elasticjob_agent.warm_start.recording import Recording
 from elasticjob_agent.warm_start.zygote import Zygote, ZygoteLost
 from elasticjob_api.import_profile import ImportProfile, command_digest
 
@@ -88,6 +89,9 @@ class ZygoteBuilder:
         """Modules of which the log has that they are imported in a context."""
         self._of_script: frozenset[str] | None = None
         """The variables that only the script can have set, by a zygote that has imported all packages."""
+        self._changed: ChangedVariables | None = None
+        self._late: set[str] = set()
+        """Variables that a warm worker has changed, and no recorded one before that."""
         self._builds = 0
         """Zygotes since the last warm start."""
 
@@ -105,7 +109,7 @@ class ZygoteBuilder:
             processors=frozenset(os.sched_getaffinity(0)),
         )
 
-    def check(self, command: Command, pid: int, recording: Recording) -> None:
+    def check(self, command: Command, pid: int, recording: NodeRecording) -> None:
         """Check the interpreter of the worker that made this recording.
 
         Raises:
@@ -178,11 +182,37 @@ class ZygoteBuilder:
         """Record that workers have started warm: the builds so far were worth their cost."""
         self._builds = 0
 
+    def unknown_variables(self, known: Collection[str]) -> list[str]:
+        """Return variables that warm workers have changed, and that an import ahead may have read without that.
+
+        The zygotes were judged with those that are `known`: recorded workers have changed them.
+        """
+        names = self._changed.read() if self._changed else []
+        return [
+            name
+            for name in names
+            if name not in known and name not in self._late and not name.startswith(eligibility.LOG_LEVELS)
+        ]
+
+    def expect_variables(self, names: Iterable[str]) -> None:
+        """Judge the next zygotes as if the script changed these variables first; a recording may have another time."""
+        self._late.update(names)
+
+    def close(self) -> None:
+        """Give back the memory that workers share with this builder. May be called again."""
+        if self._changed:
+            self._changed.close()
+            self._changed = None
+
     async def _start(self, command: Command, imports: ImportSource, files: Mapping[str, int]) -> Zygote:
+        if self._changed is None:
+            self._changed = ChangedVariables()
         return await Zygote.start(
             self._supervisor,
             command,
             imports=imports,
+            variables={**dict.fromkeys(self._late, ("", "")), **imports.variables},
+            changed=self._changed,
             files=files,
             denied=self._denied,
             varying=self._varying,
@@ -229,6 +259,7 @@ class ZygoteBuilder:
                 for name, module in report.script_variables.items()
                 if name not in self._set_by_packages(report)
             },
+            known_variables=tuple(sorted({*imports.known_variables, *self._late})),
             contexts=dict(imports.contexts),
             files=files,
             denied=tuple(sorted(self._denied)),

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from elasticjob_agent.supervisor import Child, Command, Inherit, Null, Supervisor
 from elasticjob_agent.supervisor.preforked import PreforkedWorker
-from elasticjob_agent.warm_start.recording import Recording
+from elasticjob_agent.warm_start.changed_variables import ChangedVariables
+from elasticjob_agent.warm_start.node_recording import NodeRecording
 from elasticjob_agent.warm_start.zygote import Zygote
 
 
@@ -20,12 +21,21 @@ async def spawn_warm(supervisor: Supervisor, commands: Sequence[Command]) -> lis
 
 async def fork_ahead(supervisor: Supervisor, command: Command, count: int) -> list[PreforkedWorker]:
     """Return workers that wait for commands with the arguments of this one."""
-    recording = Recording()
+    recording, changed = NodeRecording(1), ChangedVariables()
     recording.close()
     silent = replace(command, stdout=Null(), stderr=Inherit())  # the pipe of a test has no folder for another file
     zygote = await Zygote.start(
-        supervisor, silent, imports=recording, files={}, denied=(), varying=(), output=lambda _: None
+        supervisor,
+        silent,
+        imports=recording,
+        variables={},
+        changed=changed,
+        files={},
+        denied=(),
+        varying=(),
+        output=lambda _: None,
     )
+    changed.close()
     try:
         await zygote.read_report()
         return await zygote.fork(count)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.supervisor import Command
-from elasticjob_agent.warm_start.recording import Recording
+from elasticjob_agent.warm_start.node_recording import NodeRecording
 from testing.waiting import aeventually
 from tests.integration.warm_start.shown import SHOW, shown
 from tests.integration.warm_start.warm_node import WarmNode
@@ -261,7 +261,7 @@ def _before_build(node: WarmNode, change: Callable[[], object]) -> None:
     """Let this change happen when the workers have been recorded, right before the zygote is built."""
     check = node.starter._builder.check
 
-    def check_and_change(command: Command, pid: int, recording: Recording) -> None:
+    def check_and_change(command: Command, pid: int, recording: NodeRecording) -> None:
         check(command, pid, recording)
         change()
 

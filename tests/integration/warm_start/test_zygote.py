@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 from elasticjob_agent.supervisor import Child, Command, Supervisor
+from elasticjob_agent.warm_start.changed_variables import ChangedVariables
 from elasticjob_agent.warm_start.injection import become_zygote
-from elasticjob_agent.warm_start.recording import Recording
+from elasticjob_agent.warm_start.node_recording import NodeRecording
 from elasticjob_agent.warm_start.zygote import PROTOCOL, Zygote, ZygoteLost
 from testing.waiting import aeventually
 from tests.integration.warm_start.warm_node import WarmNode
@@ -25,11 +26,21 @@ def _command(node: WarmNode) -> Command:
 
 
 async def _start(node: WarmNode, command: Command) -> Zygote:
-    recording = Recording()
+    recording, changed = NodeRecording(1), ChangedVariables()
     recording.close()
-    return await Zygote.start(
-        node.supervisor, command, imports=recording, files={}, denied=(), varying=("RANK",), output=node.preload
+    zygote = await Zygote.start(
+        node.supervisor,
+        command,
+        imports=recording,
+        variables={},
+        changed=changed,
+        files={},
+        denied=(),
+        varying=("RANK",),
+        output=node.preload,
     )
+    changed.close()
+    return zygote
 
 
 def _plan(content: bytes) -> int:
@@ -46,6 +57,7 @@ _PLAN: dict[str, object] = {
     "variables": {},
     "denied": [],
     "varying": [],
+    "read_in_c": [],
 }
 _FIRST_MESSAGES: dict[str, list[tuple[bytes, bytes | None]]] = {
     "none": [],
@@ -68,7 +80,7 @@ async def test_a_zygote_ends_without_running_the_script(node: WarmNode, supervis
         child = await supervisor.start_zygote(become_zygote(_command(node), theirs.fileno(), node.preload))
     with ours:
         for message, plan in _FIRST_MESSAGES[name]:
-            fds = [] if plan is None else [_plan(plan)]
+            fds = [] if plan is None else [_plan(plan), _plan(bytes(1024))]
             socket.send_fds(ours, [message], fds)
             for fd in fds:
                 os.close(fd)

@@ -10,10 +10,11 @@ from . import libc
 from .callers import calling_package
 from .listed_names import ListedName, NameRecord, NameState, plain_name
 from .listed_values import ListedValue
+from .noting_dict import NotingDict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+    from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
     from typing import Any
 
 _REQUEST, _ORIGINAL = b"ELASTICJOB_PRELOAD", b"ELASTICJOB_"
@@ -27,7 +28,8 @@ class RecordingEnvironment:
     the zygote, and each forked worker must have it too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, read_in_c: "list[str]") -> None:
+        """`read_in_c` are the first letters of variables that C code may read."""
         self.reads: "dict[str, set[str]]" = {}
         """Variable → the packages that have read it."""
         self.script_reads: "dict[str, set[str]]" = {}
@@ -39,13 +41,16 @@ class RecordingEnvironment:
         self._varying: "set[bytes]" = set()
         self._records: "dict[tuple[str, bytes], NameRecord]" = {}
         """Of the names in loops, by package and variable."""
+        self._has_loops = False
+        """Whether an import has looped over all names: it may have looked for one that was not there."""
+        self._in_c_prefixes = tuple(map(os.fsencode, read_in_c))
         self._is_on = True
         self._given = given_environment()
         self._after: "dict[bytes, bytes]" = {}
         self._in_c: "dict[bytes, bytes | None]" = {}
         """Variables that differ in C's environment, as after os.putenv(); None: it has none."""
-        self._data: "dict[bytes, bytes]" = os.environ._data  # type: ignore[attr-defined]
-        self._recorder = _RecordingDict(self._data, self)
+        self._data = NotingDict()
+        self._recorder = _RecordingDict(os.environ._data, self)  # type: ignore[attr-defined]
         self._set_data(self._recorder)
         self.replaced = (self._recorder, self._data)
         """The object that modules may have got meanwhile, and the one that they should have."""
@@ -110,6 +115,7 @@ class RecordingEnvironment:
         own = [*dict.keys(self._recorder)]
         if not self._is_on:
             return own
+        self._has_loops = True
         package = calling_package(sys._getframe(2))
         missing = [key for key in self._of_script if not dict.__contains__(self._recorder, key)]
         return [self._listed(key, package) for key in (*own, *missing)]
@@ -139,6 +145,16 @@ class RecordingEnvironment:
 
     def _changed(self) -> "list[bytes]":
         return [key for key in {**self._given, **self._after} if self._given.get(key) != self._after.get(key)]
+
+    def note_changes(self, note: "Callable[[bytes], None]") -> None:
+        """From now on, call this function with each variable that this process changes and an import may have read."""
+
+        def note_if_read(key: bytes) -> None:
+            is_read = self._has_loops or key.startswith(self._in_c_prefixes) or os.fsdecode(key) in self.reads
+            if is_read and key not in self._varying:
+                note(key)
+
+        self._data.note = note_if_read
 
     def replace(self, environment: "dict[bytes, bytes]") -> None:
         """Give this process that environment, in its order, with what the imports have set and removed."""

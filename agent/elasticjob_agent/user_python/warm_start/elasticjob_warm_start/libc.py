@@ -1,6 +1,7 @@
 """The few functions of the C library that Python does not offer."""
 
 import ctypes
+import os
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -8,6 +9,8 @@ _PR_SET_NAME = 15
 _PR_GET_NAME = 16
 _PR_GET_CHILD_SUBREAPER = 37
 _NAME_BYTES = 16
+_PROT_READ, _PROT_WRITE, _MAP_SHARED = 1, 2, 1
+_MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 def flush_streams() -> None:
@@ -30,6 +33,16 @@ def environment() -> "dict[bytes, bytes]":
 def clear_environment() -> None:
     """Remove all variables of C's environment."""
     _libc.clearenv()
+
+
+def map_shared(fd: int, size: int) -> int:
+    """Return the address at which the content of this file now is, for this process and its forks; raise OSError."""
+    _libc.mmap.restype = ctypes.c_void_p
+    arguments = (None, ctypes.c_size_t(size), _PROT_READ | _PROT_WRITE, _MAP_SHARED, fd, ctypes.c_long(0))
+    address: "int | None" = _libc.mmap(*arguments)
+    if address is None or address == _MAP_FAILED:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return address
 
 
 def signal_on_parent_death(signum: int) -> None:

@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .changed_variables import ChangedVariables
+
 NAME = b"ej-preforked"
 _PARENT_TIMEOUT_S = 5.0
 _REASON_BYTES = 500
@@ -32,6 +34,9 @@ class ImportState:
         self.original_oom_score = original_oom_score
         self.process_name = libc.process_name()
         self.signal_mask: "set[int]" = set()
+        self.number = 0
+        """The number of this worker among those of the zygote."""
+        self.changed_variables: "ChangedVariables | None" = None
 
     def note_process_name(self, own: bytes) -> None:
         """Take over the name that an import has given to this process, and give it its `own` one again."""
@@ -71,6 +76,8 @@ def wait_and_become_worker(fd: int, fork_server: int, state: ImportState) -> Non
         os.read(latch, 8)
         os.close(latch)
         _correct_copied_state(state)
+        if state.changed_variables is not None:
+            state.preload.environment.note_changes(state.changed_variables.noting(state.number))
         os.write(fd, b"ok")
     except BaseException as error:  # noqa: BLE001 - the script must not run here after any error
         if stage == "setup" or not isinstance(error, OSError):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of the messages between agent and zygote: the files of a running agent may be replaced."""
 _STREAMS = (0, 1, 2)
 _SITE = {"site": "a .pth file", "sitecustomize": "sitecustomize"}
@@ -39,7 +39,9 @@ _READERS = {"__getattr__", "__getattribute__"}
 class Preload:
     """The imports of one zygote, and the report about them. It watches from its creation on."""
 
-    def __init__(self, plan: "dict[str, object]", own_descriptor: int, modules_before: "frozenset[str]") -> None:
+    def __init__(
+        self, plan: "dict[str, object]", own_descriptors: "Iterable[int]", modules_before: "frozenset[str]"
+    ) -> None:
         """Begin to watch.
 
         Args:
@@ -47,20 +49,21 @@ class Preload:
                 (packages, and modules of others). It also has "varying" (variables) and "folders" (entries that the
                 earlier worker had added to sys.path). It has "variables" that were changed in that worker, each with
                 the module imported before that, and the value. "contexts" has modules, each with its text of
-                import_contexts.py. If one of its "files" has another time of
+                import_contexts.py. "read_in_c" has first letters
+                of variables. If one of its "files" has another time of
                 modification, nothing is imported. "script" is the module that `-m` runs.
-            own_descriptor: is ours; it is not in a forked worker.
+            own_descriptors: are ours; they are not in a forked worker.
             modules_before: the modules that Python has loaded by itself.
         """
         if plan.get("protocol") != PROTOCOL:
             raise ValueError("the agent is of another version")
         self._plan = plan
-        self._own_descriptor = own_descriptor
+        self._own_descriptors = tuple(own_descriptors)
         self._folder = os.getcwd()
         self._not_imported: "dict[str, str]" = {}
         self._causes: "dict[tuple[str, str], str]" = {}
         self._facts: "dict[tuple[str, str], str]" = {}
-        self.environment = RecordingEnvironment()
+        self.environment = RecordingEnvironment(plan["read_in_c"])  # type: ignore[arg-type]
         self._watch = ImportWatch()
         self._data_files = DataFiles(self._watch.note_write)
         self.generators = self._watch.generators
@@ -222,7 +225,8 @@ class Preload:
     def _side_effects(self) -> "dict[tuple[str, str], str]":
         """Return what this process has besides what it was started with."""
         facts = process_facts.read_facts()
-        facts.pop(("descriptor", str(self._own_descriptor)), None)
+        for fd in self._own_descriptors:
+            facts.pop(("descriptor", str(fd)), None)
         for fd in _STREAMS:
             target = facts.pop(("descriptor", str(fd)), None)
             if target != self._streams[fd]:

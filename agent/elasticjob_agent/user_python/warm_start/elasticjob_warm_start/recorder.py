@@ -21,6 +21,11 @@ import time
 
 from . import entry
 from .import_contexts import ImportContexts
+from .noting_dict import NotingDict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SECONDS = 600.0
 """After this time nothing is recorded: the script has long begun its work."""
@@ -106,6 +111,15 @@ def _has_import_log() -> bool:
     )
 
 
+def _noting_environment(note: "Callable[[bytes], None]") -> NotingDict:
+    """Have `os.environ` call this function for each change; return its data."""
+    data = NotingDict(os.environ._data)  # type: ignore[attr-defined]
+    data.note = note
+    posix = sys.modules["posix"]
+    os.environ._data = os.environb._data = posix.environ = data  # type: ignore[attr-defined]
+    return data
+
+
 class ImportRecorder:
     """A finder that finds nothing: Python asks it first for each module that is not loaded yet."""
 
@@ -128,7 +142,7 @@ class ImportRecorder:
         self._locks = sys.modules["_frozen_importlib"]._module_locks
         self._reference = sys.modules["_weakref"].ref
         self._folders = set(sys.path)
-        self._environment: "dict[bytes, bytes]" = os.environ._data  # type: ignore[attr-defined]
+        self._environment = _noting_environment(self._note_change)
         self._variables = dict(self._environment)
         self._decode = os.fsdecode
 
@@ -152,6 +166,12 @@ class ImportRecorder:
                 self._fd = -1
         except Exception:  # noqa: BLE001 - never an error in an import of the script
             return
+
+    def _note_change(self, name: bytes) -> None:
+        """Write a variable that the script changes now: no import may come after that."""
+        del name
+        if self._fd >= 0 and self._getpid() == self._pid:
+            self._write_news()  # an error in it is dropped, as above
 
     def _await_end(self, name: str) -> None:
         # Python holds a lock of this module for the time of the import, and nothing else keeps it.

@@ -2,7 +2,8 @@
 
 It has one socket of the agent, which keeps message boundaries. The messages are JSON.
 
-    agent → zygote    {"modules", "folders", "denied", …} in a memory file  once: what to import
+    agent → zygote    {"modules", "folders", "denied", …} in a memory file  once: what to import,
+                      and the memory file of changed_variables.py
                       {"fork": true} + sockets                              fork a worker for each, which waits on it
                       {"fork": true, "check": true} + sockets               the same, if no file has changed
                       {"exit": true}                                        run the exit functions of the imports, end
@@ -24,6 +25,7 @@ import struct
 import sys
 
 from . import free_places, libc, oom_score, prefork
+from .changed_variables import ChangedVariables
 from .originals import os, signal
 from .preload import Preload, report_of_failure
 
@@ -43,11 +45,13 @@ class Zygote:
         self._agent.set_inheritable(False)
         self._fork_server = os.getppid()
         original_oom_score = oom_score.raise_own()
-        _, [plan_fd] = _receive(self._agent)
-        self._preload = Preload(_read_json(plan_fd), fd, modules_before)
+        _, [plan_fd, *others] = _receive(self._agent)
+        self._preload = Preload(_read_json(plan_fd), (fd, *others), modules_before)
+        [self._variables_fd] = others
         self._state = prefork.ImportState(self._preload, original_oom_score)
         libc.set_process_name(NAME)
         self._filling: "list[list[object]]" = []
+        self._forked = 0
 
     def run(self) -> None:
         """Serve the agent; return in a forked worker only, when it is to run the script."""
@@ -59,6 +63,7 @@ class Zygote:
         _flush()
         _send_report(self._agent, report)
         del report  # its places are free now, too
+        self._state.changed_variables = ChangedVariables(self._variables_fd)
         self._filling = free_places.fill()
         gc.freeze()
         while True:
@@ -98,12 +103,14 @@ class Zygote:
             if middle == 0:
                 fd = _fork_each(part)
                 self._agent.close()
+                self._state.number = self._forked + fds.index(fd)
                 _close([each for each in fds if each != fd])
                 return fd, ""
             middles.append(middle)
         for middle in middles:
             with contextlib.suppress(ChildProcessError):  # an import ignores SIGCHLD; it has ended then, too
                 failed = os.waitpid(middle, 0)[1] >> 8 or failed
+        self._forked += len(fds)
         signal.sigtimedwait({signal.SIGCHLD}, 0)  # a handler of an import is not called for our processes
         signal.pthread_sigmask(signal.SIG_SETMASK, self._state.signal_mask)
         return None, os.strerror(failed) if failed else ""

@@ -1,0 +1,127 @@
+"""The imports of all workers of a node: the modules of the first one, and the changes that any of them has made.
+
+Often only some ranks set a variable, for example all but rank 0. An import in those has seen it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
+
+from elasticjob_agent.warm_start.greeting import Greeting
+from elasticjob_agent.warm_start.recording import Recording
+
+_KINDS = ("beside", "thread", "coroutine", "with", "call")
+"""Of the contexts of an import, those that exclude more first."""
+
+
+class NodeRecording:
+    """Reads the recorders of all workers of a node."""
+
+    def __init__(self, count: int) -> None:
+        """Raise OSError if no descriptor is left."""
+        self._each: list[Recording] = []
+        try:
+            for _ in range(count):
+                self._each.append(Recording())
+        except OSError:
+            self.close()
+            raise
+
+    @property
+    def write_fds(self) -> list[int]:
+        """Return the workers' ends of the pipes until the workers were started."""
+        return [recording.write_fd for recording in self._each]
+
+    @property
+    def greeting(self) -> Greeting | None:
+        """Return the greeting of the first worker."""
+        return self._each[0].greeting
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the first worker has ended."""
+        return self._each[0].has_ended
+
+    @property
+    def modules(self) -> Mapping[str, str]:
+        """Return the modules of the first worker."""
+        return self._each[0].modules
+
+    @property
+    def module_count(self) -> int:
+        """Return the number of these modules."""
+        return self._each[0].module_count
+
+    @property
+    def folders(self) -> Sequence[str]:
+        """Return the entries that sys.path has got in any worker."""
+        return list({folder: None for recording in self._each for folder in recording.folders})
+
+    @property
+    def variables(self) -> dict[str, tuple[str, str]]:
+        """Return the variables that any worker has changed, each with a module of the first one, and its value.
+
+        No worker has imported more of the first one's modules than up to this one when it has changed the variable. The
+        value is empty if not all that have changed it have the same.
+        """
+        order = {name: place for place, name in enumerate(self._each[0].begun)}
+        places: dict[str, int] = {}
+        values: dict[str, set[str]] = {}
+        for recording in self._each:
+            begun = {name: place for place, name in enumerate(recording.begun)}
+            for variable, (module, value) in recording.variables.items():
+                place = _common_length(order, begun, begun.get(module, -1))
+                places[variable] = min(place, places.get(variable, place))
+                values.setdefault(variable, set()).add(value)
+        names = ["", *order]
+        return {
+            variable: (names[place], next(iter(values[variable])) if len(values[variable]) == 1 else "")
+            for variable, place in places.items()
+        }
+
+    @property
+    def known_variables(self) -> set[str]:
+        """Return the names of these variables."""
+        return {name for recording in self._each for name in recording.variables}
+
+    @property
+    def contexts(self) -> dict[str, str]:
+        """Return the contexts of imports in any worker; of several for one module, that which excludes most."""
+        found: dict[str, str] = {}
+        for recording in self._each:
+            for name, text in recording.contexts.items():
+                found[name] = min(found.get(name, text), text, key=_exclusion)
+        return found
+
+    def workers_started(self) -> None:
+        """Close our copies of the workers' ends. May be called again."""
+        for recording in self._each:
+            recording.worker_started()
+
+    def close(self) -> None:
+        """Stop reading. May be called again."""
+        for recording in self._each:
+            recording.close()
+
+    async def wait_complete(self, *, greeting_s: float, quiet_s: float) -> None:
+        """Return when each worker had no new import for `quiet_s`, no greeting within `greeting_s`, or has ended."""
+        await asyncio.gather(*(each.wait_complete(greeting_s=greeting_s, quiet_s=quiet_s) for each in self._each))
+
+    async def wait_more(self, *, modules: int, known: Collection[str]) -> bool:
+        """Return True once the first worker has more modules than these, or another variable; False once it has ended.
+
+        `known` are the names of variables that are no news.
+        """
+        return await self._each[0].wait_more(modules=modules, known=known)
+
+
+def _common_length(order: Mapping[str, int], begun: Mapping[str, int], last: int) -> int:
+    """Return how many modules, from the first on in this order, had begun in the other one up to its place `last`."""
+    return next((place for name, place in order.items() if begun.get(name, last + 1) > last), len(order))
+
+
+def _exclusion(text: str) -> int:
+    kind = text.partition(":")[0]
+    with contextlib.suppress(ValueError):
+        return _KINDS.index(kind)
+    return len(_KINDS)  # it has the context of another module
