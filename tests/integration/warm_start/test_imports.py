@@ -45,7 +45,6 @@ _COLD = {
         _MEMORY.format(mark=18),
         "importing a module leaves memory that is empty in forked workers (MADV_WIPEONFORK): anonymous",
     ),
-    "imports code of the user": ("import own_code", "an import loads own_code, which is not an installed package"),
 }
 
 
@@ -54,10 +53,6 @@ async def test_an_import_that_a_fork_would_get_wrong_keeps_all_starts_cold(
     node: WarmNode, sentences: Sentences, name: str
 ) -> None:
     code, reason = _COLD[name]
-    own = node.folder / "own"
-    own.mkdir()
-    (own / "own_code.py").write_text("value = 1")
-    node.env = {**node.env, "PYTHONPATH": f"{node.packages}:{own}"}
     node.package("trap", code)
     node.script("rank = os.environ['RANK']\nimport decimal, trap")
     await node.start()
@@ -102,34 +97,46 @@ async def test_a_package_that_belongs_to_one_rank_is_imported_by_each_worker(
     assert sentences() == [reason, "not preloaded: user_of_trap (imports trap)"]
 
 
+_BY_ITSELF = "not preloaded: settings (imports own_settings, which is not installed)"
+
+
 @pytest.mark.parametrize(
-    ("error", "notes"),
+    ("folder", "error", "note"),
     [
-        (
-            "ImportError",
-            [
-                "not preloaded: settings (imports own_settings, which is not installed)",
-                "not preloaded: user_of_settings (imports settings)",
-            ],
-        ),
-        (
-            "()",
-            [
-                "not preloaded: user_of_settings (raises ModuleNotFoundError when it is imported ahead)",
-                "not preloaded: settings (raises ModuleNotFoundError when it is imported ahead)",
-            ],
-        ),
+        ("work", "ImportError", "not preloaded: user_of_settings (imports settings)"),
+        ("work", "()", "not preloaded: user_of_settings (raises ModuleNotFoundError when it is imported ahead)"),
+        ("own", "ImportError", "not preloaded: user_of_settings (imports settings)"),
     ],
+    ids=["beside the script", "beside the script, and needs it", "in a folder of PYTHONPATH"],
 )
-async def test_a_package_that_imports_a_module_beside_the_script_is_imported_by_each_worker(
-    node: WarmNode, sentences: Sentences, error: str, notes: list[str]
+async def test_a_package_that_imports_code_of_the_user_is_imported_by_each_worker(
+    node: WarmNode, sentences: Sentences, folder: str, error: str, note: str
 ) -> None:
     node.package("settings", f"value = 'default'\ntry:\n    from own_settings import value\nexcept {error}:\n    pass")
     node.package("user_of_settings", "import settings")
-    (node.work / "own_settings.py").write_text("value = 'own'")
+    (node.folder / "own").mkdir()
+    node.env = {**node.env, "PYTHONPATH": f"{node.packages}:{node.folder}/own"}
+    (node.folder / folder / "own_settings.py").write_text("value = 'own'")
     cold, warm = await shown_cold_and_warm(node, "import decimal, user_of_settings, settings, wave", "settings.value")
     assert warm == cold == ["own", "own"]
-    assert sentences() == notes
+    assert sorted(sentences()) == [_BY_ITSELF, note]
+
+
+async def test_a_package_that_lists_the_modules_beside_the_script_is_imported_by_each_worker(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    names = "sorted(name for _, name, _ in pkgutil.iter_modules() if 'plug_' in name)"
+    listing = f"import importlib, pkgutil\nvalue = {names}"
+    node.package("lister", f"{listing}\nfor each in value: importlib.import_module(each)")
+    node.package("plug_installed", "")
+    (node.work / "plug_own.py").write_text("import plug_inner")
+    (node.work / "plug_inner.py").write_text("import decimal")
+    cold, warm = await shown_cold_and_warm(node, "import fractions, lister, wave", "lister.value")
+    assert warm == cold == ["['plug_inner', 'plug_installed', 'plug_own']"] * 2
+    [sentence] = sentences()
+    assert sentence in {
+        f"not preloaded: lister (imports plug_{each}, which is not installed)" for each in ("own", "inner")
+    }
 
 
 _HARMLESS = {

@@ -14,9 +14,10 @@ from .settings import Settings, changed_setting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from importlib.machinery import ModuleSpec
 
+_BESIDE = "beside:"
 _SENTENCES = {
     "with": "is imported while torch computes without gradients, as in `torch.no_grad()`",
     "coroutine": "is imported by a coroutine or in an event loop",
@@ -27,24 +28,34 @@ _SENTENCES = {
 class ContextCheck:
     """A finder in front of all others that refuses these modules, and watches some."""
 
-    def __init__(self, contexts: "Mapping[str, str]", modules: "Mapping[str, str]") -> None:
+    def __init__(
+        self, contexts: "Mapping[str, str]", modules: "Mapping[str, str]", denied: "Collection[str]" = ()
+    ) -> None:
         """Refuse from now on.
 
         `contexts` are those of import_contexts.py. `modules` has the files of modules: those of Python change no
-        setting.
+        setting. `denied` are packages that are not imported ahead in any case.
         """
         self._settings = Settings()
         self._before: "dict[str, object]" = {}
         self._measured = ""
         """The module that another one imports now, and whose changes are compared."""
-        self._contexts = {name: text for name, text in contexts.items() if not _is_of_python(modules.get(name, ""))}
+        beside = {name: text.partition(":")[2] for name, text in contexts.items() if text.startswith(_BESIDE)}
+        self._contexts = {
+            name: text
+            for name, text in contexts.items()
+            if name not in beside and not _is_of_python(modules.get(name, ""))
+        }
         self._locks = sys.modules["_frozen_importlib"]._module_locks
         self.importing = ""
         """The module that is imported ahead now."""
         self.left_out: "dict[str, str]" = {}
         """Modules that are not imported ahead, each with the reason as the end of a sentence."""
-        self.refused: "dict[str, str]" = {}
-        """Modules that were imported ahead and must not be, each with the reason."""
+        # It may look for such modules, and not find them when it is imported ahead.
+        what = "imports {}, which is not installed"
+        packages = {outer.partition(".")[0]: what.format(name) for name, outer in beside.items()}
+        self.refused: "dict[str, str]" = {each: packages[each] for each in packages.keys() - set(denied)}
+        """Packages that must not be imported ahead, or modules that were and must not be, each with the reason."""
         if self._contexts:
             sys.meta_path.insert(0, self)
 

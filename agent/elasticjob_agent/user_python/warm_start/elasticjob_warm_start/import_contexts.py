@@ -35,19 +35,23 @@ class ImportContexts:
         self._origin_of = entry.origin_of
         self._blocks = WithBlockCache()
         self._texts: "dict[str, str]" = {}
+        self._outer: "dict[str, str]" = {}
+        """Module → the installed one whose own import goes on around the import of it."""
 
     def text(self, name: str) -> str:
         """Return `KIND:MODULE` for a module whose import has begun in a context, else an empty text.
 
         KIND is `coroutine`, `thread`, `call` for a `with` block, or `with` if torch computes without gradients there.
         It is empty if MODULE has such a text itself. MODULE is the one whose own import goes on around this one; it is
-        empty if the script imports.
+        empty if the script imports. KIND is `beside` for a module that is not installed, and that MODULE imports.
         """
-        return self._texts.get(name, "")
+        outer = self._outer.get(name)
+        return "beside:" + outer if outer and not self._is_installed(name) else self._texts.get(name, "")
 
     def judge(self, name: str, frame: "FrameType | None") -> None:
         """Note the context of this module, whose import has begun in this frame."""
         self._texts.pop(name, None)
+        self._outer.pop(name, None)
         kind = outer = ""
         is_of_script = True
         inner = outermost = None
@@ -55,6 +59,7 @@ class ImportContexts:
             if frame.f_code is self._import:
                 outer = frame.f_locals["name"]
                 if outer != name and self._is_installed(outer):
+                    self._outer[name] = outer
                     break
             elif not frame.f_code.co_filename.startswith("<frozen importlib"):
                 outermost = frame

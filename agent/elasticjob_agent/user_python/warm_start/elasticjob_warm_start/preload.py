@@ -109,7 +109,7 @@ class Preload:
         distributions = distributions_in([*self.folders, *sys.path])
         collector = PausedCollector()
         missing = MissingModules(modules)
-        self._contexts = contexts = ContextCheck(plan.get("contexts", {}), modules)  # type: ignore[arg-type]
+        self._contexts = contexts = ContextCheck(plan.get("contexts", {}), modules, self._denied)  # type: ignore[arg-type]
         try:
             self._compare("code before the script")
             self._data_files.write_no_more()
