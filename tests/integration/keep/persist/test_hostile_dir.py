@@ -97,7 +97,7 @@ def test_links_are_removed_and_not_what_they_name(directory: JobDir, elsewhere: 
     assert [*(directory.path / ".trash").iterdir()] == []
 
 
-def test_a_link_that_comes_at_any_time_leads_no_deletion_elsewhere(shared: Path, tmp_path: Path) -> None:
+def test_a_link_that_comes_at_any_time_leads_no_deletion_elsewhere(shared_in_memory: Path, tmp_path: Path) -> None:
     foreign = {f".unfinished/{STEP}/a": b"1", ".trash/old/b": b"2", f"{whole_name(STEP)}/c": b"3"}
 
     def act() -> None:
@@ -109,7 +109,7 @@ def test_a_link_that_comes_at_any_time_leads_no_deletion_elsewhere(shared: Path,
     while is_exchanged:
         operation += 1
         elsewhere = write_files(tmp_path / f"elsewhere{operation}", foreign)
-        directory = JobDir(shared / str(operation), JOB)
+        directory = JobDir(shared_in_memory / str(operation), JOB)
         directory.path.parent.mkdir()
         directory.open()
         write_step(directory, tmp_path, STEP)

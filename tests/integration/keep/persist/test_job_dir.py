@@ -48,45 +48,45 @@ def test_a_step_becomes_whole_with_its_last_part_in_any_order(
     assert contents(directory.check_whole(STEP)) == WHOLE
 
 
-def test_any_end_of_a_writer_leaves_no_final_directory_or_a_whole_one(shared: Path, tmp_path: Path) -> None:
+def test_any_end_of_a_writer_leaves_no_final_directory_or_a_whole_one(shared_in_memory: Path, tmp_path: Path) -> None:
     def write() -> None:
-        directory = JobDir(shared, JOB)
+        directory = JobDir(shared_in_memory, JOB)
         directory.open()
         write_step(directory, tmp_path, STEP)
 
     def reset() -> None:
-        shutil.rmtree(shared)
-        shared.mkdir()
+        shutil.rmtree(shared_in_memory)
+        shared_in_memory.mkdir()
 
     ends = wholes = 0
     for operation in each_end(write, reset):
-        found = whole_directories(shared)
+        found = whole_directories(shared_in_memory)
         assert found in ({}, {whole_name(STEP): WHOLE}), f"after the end before operation {operation}"
         wholes += bool(found)
         write()  # the next writer goes on
-        assert whole_directories(shared) == {whole_name(STEP): WHOLE}
-        assert JobDir(shared, JOB).unfinished_steps() == []
+        assert whole_directories(shared_in_memory) == {whole_name(STEP): WHOLE}
+        assert JobDir(shared_in_memory, JOB).unfinished_steps() == []
         ends += 1
     assert ends > 40, "the writer had fewer file operations than a test of it needs"
     assert wholes > 1, "no end came after the final name"
 
 
-def test_any_end_of_a_removal_leaves_a_whole_directory_or_none(shared: Path, tmp_path: Path) -> None:
+def test_any_end_of_a_removal_leaves_a_whole_directory_or_none(shared_in_memory: Path, tmp_path: Path) -> None:
     def reset() -> None:
-        shutil.rmtree(shared)
-        shared.mkdir()
-        directory = JobDir(shared, JOB)
+        shutil.rmtree(shared_in_memory)
+        shared_in_memory.mkdir()
+        directory = JobDir(shared_in_memory, JOB)
         directory.open()
         write_step(directory, tmp_path, STEP)
         write_step(directory, tmp_path, step_of(130))
 
     def remove() -> None:
-        directory = JobDir(shared, JOB)
+        directory = JobDir(shared_in_memory, JOB)
         directory.remove_whole([STEP])
         directory.empty_trash()
 
     for operation in each_end(remove, reset):
-        found = whole_directories(shared)
+        found = whole_directories(shared_in_memory)
         assert all(files == WHOLE for files in found.values()), f"after the end before operation {operation}"
         assert whole_name(step_of(130)) in found
     assert [*found] == [whole_name(step_of(130))]
@@ -104,32 +104,32 @@ def test_a_final_directory_is_never_written_again(directory: JobDir, tmp_path: P
 
 
 def test_two_nodes_that_write_one_part_at_once_mix_no_files_and_write_no_whole_step_again(
-    shared: Path, tmp_path: Path
+    shared_in_memory: Path, tmp_path: Path
 ) -> None:
     """The second node comes before each single file operation of the first one, and completes the step."""
     step, names = step_of(1, parts=1), ("one", "two", "deep/three")
     seen = tmp_path / "seen"
 
     def write(node: str) -> None:
-        directory = JobDir(shared, JOB)
+        directory = JobDir(shared_in_memory, JOB)
         directory.open()
         write_part(directory, tmp_path / node, step, 0, {name: node.encode() for name in names})
         directory.complete(step)
 
     def write_second() -> None:
         write("B")
-        (whole,) = whole_directories(shared).values()
+        (whole,) = whole_directories(shared_in_memory).values()
         seen.write_text(json.dumps({name: data.decode() for name, data in whole.items()}))
 
     for operation in itertools.count(1):
-        shutil.rmtree(shared)
-        shared.mkdir()
+        shutil.rmtree(shared_in_memory)
+        shared_in_memory.mkdir()
         if not exchanged_before(operation, lambda: write("A"), write_second):
             break
-        (whole,) = whole_directories(shared).values()
+        (whole,) = whole_directories(shared_in_memory).values()
         assert whole in [dict.fromkeys(names, node) for node in (b"A", b"B")], f"before operation {operation}"
         assert whole == {name: data.encode() for name, data in json.loads(seen.read_text()).items()}
-        assert JobDir(shared, JOB).unfinished_steps() == []
+        assert JobDir(shared_in_memory, JOB).unfinished_steps() == []
     assert operation > 20, "the writer had fewer file operations than a test of it needs"
 
 
