@@ -102,7 +102,7 @@ def _profile(value: Mapping[str, Any]) -> ImportProfile | None:
             _printable(name): (_text(module, _MAX_NAME), "")
             for name, module in _entries(value.get("variables", {}))  # a release before did not have them
         },
-        known_variables=_variables(value.get("known_variables", [])),
+        known_variables=_variables(value["known_variables"]),  # without them, the variables are those of one rank
         contexts={
             _text(name, _MAX_NAME): _context(text)
             for name, text in _entries(value["contexts"])  # without them, nothing shows that an import had none

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.errors import EtcdError
-from elasticjob_etcd.interface import Etcd, Put, Txn
+from elasticjob_etcd.interface import Etcd, Put, Txn, unchanged
 
 READ_S = 1.0
 """Workers wait for the read."""
@@ -38,16 +38,28 @@ class EtcdProfileStore:
             return None
         return found.value if found else None
 
-    async def save(self, data: bytes) -> bool:
-        """Replace the job's own profile, if the session of this agent has not ended; return whether it was replaced."""
+    async def load_own(self) -> tuple[bytes | None, int]:
+        """Return the profile that the job has written, and its revision; None and 0 without one, or without etcd."""
+        try:
+            async with asyncio.timeout(READ_S):
+                found = await self._etcd.get(self._own)
+        except (EtcdError, TimeoutError):
+            return None, 0
+        return (found.value, found.mod_revision) if found else (None, 0)
+
+    async def save(self, data: bytes, revision: int) -> bool:
+        """Replace the job's own profile, if it still has this revision and the session of this agent has not ended.
+
+        Return whether it was replaced.
+        """
         me = self._writer()
         if me is None:
             return False
         try:
-            result = await self._etcd.txn(Txn((me.owns_key,), (Put(self._own, data),)))
+            result = await self._etcd.txn(Txn((me.owns_key, unchanged(self._own, revision)), (Put(self._own, data),)))
         except EtcdError as error:
             log.info("warm start: the import profile was not written: %s", error)
             return False
         if not result.succeeded:
-            log.info("warm start: the import profile was not written: the session of this node has ended")
+            log.info("warm start: the import profile was not written: another node has, or our session has ended")
         return result.succeeded

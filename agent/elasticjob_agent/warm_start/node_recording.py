@@ -4,14 +4,11 @@ Often only some ranks set a variable, for example all but rank 0. An import in t
 """
 
 import asyncio
-import contextlib
 from collections.abc import Collection, Mapping, Sequence
 
 from elasticjob_agent.warm_start.greeting import Greeting
+from elasticjob_agent.warm_start.merging import ModuleOrder, merge_contexts
 from elasticjob_agent.warm_start.recording import Recording
-
-_KINDS = ("beside", "thread", "coroutine", "with", "call")
-"""Of the contexts of an import, those that exclude more first."""
 
 
 class NodeRecording:
@@ -64,18 +61,17 @@ class NodeRecording:
         No worker has imported more of the first one's modules than up to this one when it has changed the variable. The
         value is empty if not all that have changed it have the same.
         """
-        order = {name: place for place, name in enumerate(self._each[0].begun)}
-        places: dict[str, int] = {}
+        order = ModuleOrder(self._each[0].begun)
+        places: dict[str, str] = {}
         values: dict[str, set[str]] = {}
         for recording in self._each:
-            begun = {name: place for place, name in enumerate(recording.begun)}
+            begun = ModuleOrder(recording.begun)
             for variable, (module, value) in recording.variables.items():
-                place = _common_length(order, begun, begun.get(module, -1))
-                places[variable] = min(place, places.get(variable, place))
+                place = order.common(begun, module)
+                places[variable] = order.earlier(place, places.get(variable, place))
                 values.setdefault(variable, set()).add(value)
-        names = ["", *order]
         return {
-            variable: (names[place], next(iter(values[variable])) if len(values[variable]) == 1 else "")
+            variable: (place, next(iter(values[variable])) if len(values[variable]) == 1 else "")
             for variable, place in places.items()
         }
 
@@ -87,11 +83,7 @@ class NodeRecording:
     @property
     def contexts(self) -> dict[str, str]:
         """Return the contexts of imports in any worker; of several for one module, that which excludes most."""
-        found: dict[str, str] = {}
-        for recording in self._each:
-            for name, text in recording.contexts.items():
-                found[name] = min(found.get(name, text), text, key=_exclusion)
-        return found
+        return merge_contexts(*(recording.contexts for recording in self._each))
 
     def workers_started(self) -> None:
         """Close our copies of the workers' ends. May be called again."""
@@ -113,15 +105,3 @@ class NodeRecording:
         `known` are the names of variables that are no news.
         """
         return await self._each[0].wait_more(modules=modules, known=known)
-
-
-def _common_length(order: Mapping[str, int], begun: Mapping[str, int], last: int) -> int:
-    """Return how many modules, from the first on in this order, had begun in the other one up to its place `last`."""
-    return next((place for name, place in order.items() if begun.get(name, last + 1) > last), len(order))
-
-
-def _exclusion(text: str) -> int:
-    kind = text.partition(":")[0]
-    with contextlib.suppress(ValueError):
-        return _KINDS.index(kind)
-    return len(_KINDS)  # it has the context of another module

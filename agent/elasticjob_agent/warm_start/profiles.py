@@ -1,13 +1,18 @@
-"""The import profiles of one node: read one for its first workers, and write one after its own recording."""
+"""The import profiles of one node: read one for its first workers, and write one after its own recording.
+
+The node of rank 0 writes it: the others have recorded the same modules. They add the variables that only their ranks
+set, once it is there.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from elasticjob_agent.supervisor import Command
+from elasticjob_agent.warm_start.merging import add_to_profile
 from elasticjob_api.import_profile import ImportProfile, command_digest, decode_profile, encode_profile
 
 _WRITER = ("GROUP_RANK", "0")
-"""The node that writes, as its workers' variable: the others have recorded the same."""
+"""The node that writes the modules, as its workers' variable."""
 
 
 class ProfileStore(Protocol):
@@ -16,8 +21,11 @@ class ProfileStore(Protocol):
     async def load(self) -> bytes | None:
         """Return the profile, None if there is none."""
 
-    async def save(self, data: bytes) -> bool:
-        """Replace the profile; return False if a later attempt may succeed."""
+    async def load_own(self) -> tuple[bytes | None, int]:
+        """Return the profile that this job has written, and its revision; None and 0 if there is none."""
+
+    async def save(self, data: bytes, revision: int) -> bool:
+        """Replace the job's own profile of this revision; return False if a later attempt may succeed."""
 
 
 class Profiles:
@@ -35,10 +43,24 @@ class Profiles:
         return profile if profile and profile.command == command_digest(commands[0].argv) else None
 
     async def write(self, command: Command, profile: ImportProfile) -> None:
-        """Keep this profile for other nodes, if it is this node's turn and etcd has another one."""
+        """Keep this profile for other nodes, or what it adds to that of the node which writes."""
+        own, revision = await self._store.load_own()
+        found = own or await self._store.load()
+        current = _same_command(decode_profile(found) if found else None, profile)
         variable, value = _WRITER
-        data = encode_profile(profile)
-        if data is None or command.env.get(variable) != value:
+        if command.env.get(variable) == value:
+            new = add_to_profile(profile, current) if current and own else profile
+        elif current:
+            new = add_to_profile(current, profile)
+        else:  # the other node has not finished its imports
+            self.is_unwritten = True
             return
-        if await self._store.load() != data:
-            self.is_unwritten = not await self._store.save(data)
+        data = encode_profile(new)
+        if data is None or data == found or new == current:
+            self.is_unwritten = False
+        else:
+            self.is_unwritten = not await self._store.save(data, revision)
+
+
+def _same_command(found: ImportProfile | None, own: ImportProfile) -> ImportProfile | None:
+    return found if found and found.command == own.command else None

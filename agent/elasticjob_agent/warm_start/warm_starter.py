@@ -36,6 +36,8 @@ from elasticjob_api.import_profile import ImportProfile
 
 log = logging.getLogger(__name__)
 
+_REWRITE_S = (5.0, 10.0, 20.0, 40.0, 80.0)
+"""Pauses before further attempts to write a profile: another node may come first, or etcd may be away."""
 _NOT_USED = "the recording of another node was not used"
 _NOT_BUILT = "the imports are not repeated yet"
 
@@ -84,7 +86,7 @@ class WarmStart:
         self._recording: NodeRecording | None = None
         self._task: asyncio.Task[None] | None = None
         self._growth: asyncio.Task[None] | None = None
-        """Waits for imports that come later."""
+        """Waits for imports that come later, and for the profile of another node."""
         self._early_ends = EarlyEnds()
         self._head_start = HeadStart(self._limits.head_start_s)
         self._profiles = profiles
@@ -270,9 +272,22 @@ class WarmStart:
             fork_next=functools.partial(self._fork_next, commands),
             write_profile=functools.partial(self._write_profile, commands),
         )
-        self._growth = asyncio.create_task(later.run(commands[0], recording, ready))
-        self._growth.add_done_callback(self._task_ended)
         await self._write_profile(commands, ready)
+        self._growth = asyncio.create_task(self._grow(commands, recording, ready, later))
+        self._growth.add_done_callback(self._task_ended)
+
+    async def _grow(
+        self, commands: Sequence[Command], recording: NodeRecording, ready: ReadyZygote, later: LaterBuilder
+    ) -> None:
+        """Do what comes later: add to the profile of another node, and build larger zygotes."""
+        await asyncio.gather(self._write_when_possible(commands, ready), later.run(commands[0], recording, ready))
+
+    async def _write_when_possible(self, commands: Sequence[Command], ready: ReadyZygote) -> None:
+        for pause_s in _REWRITE_S:
+            if self._profiles is None or not self._profiles.is_unwritten or self._zygote.ready is not ready:
+                return
+            await asyncio.sleep(pause_s)
+            await self._write_profile(commands, ready)
 
     async def _find_cut_off(self, child: Child) -> bool:
         """Return whether this worker, whose recording has ended early, may have had more imports to do."""

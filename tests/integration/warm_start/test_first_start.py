@@ -25,6 +25,7 @@ from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Delete, Put, Txn
 from testing.processes.scripted_fleet import ScriptedFleet
 from testing.waiting import aeventually, scaled
+from tests.integration.warm_start.shown import SHOW, shown
 from tests.integration.warm_start.warm_node import FAST, VARYING, WarmNode
 
 pytestmark = pytest.mark.etcd
@@ -47,12 +48,17 @@ async def session(etcd: EtcdClient, keys: Keys) -> SessionIdentity:
 
 
 @pytest.fixture
-def renew(node: WarmNode, supervisor: Supervisor, etcd: EtcdClient, keys: Keys, session: SessionIdentity) -> Renew:
+def store(etcd: EtcdClient, keys: Keys, session: SessionIdentity) -> EtcdProfileStore:
+    return EtcdProfileStore(etcd, keys, lambda: session)
+
+
+@pytest.fixture
+def renew(node: WarmNode, supervisor: Supervisor, store: EtcdProfileStore) -> Renew:
     """Return a function that gives the node a new agent's starter, with the profiles in etcd."""
     node.env["GROUP_RANK"] = "0"
 
     def give() -> None:
-        profiles = Profiles(EtcdProfileStore(etcd, keys, lambda: session))
+        profiles = Profiles(store)
         node.starter = WarmStart(supervisor, varying=VARYING, output=node.preload, limits=FAST, profiles=profiles)
 
     return give
@@ -312,17 +318,22 @@ async def test_a_session_that_has_ended_writes_no_profile(
     """The agent was silent for so long that another one has its slot, and has written what it has imported."""
     caplog.set_level(logging.INFO, logger="elasticjob_agent")
     store = EtcdProfileStore(etcd, keys, lambda: session)
-    await store.save(b"early")
+    await store.save(b"early", 0)
     assert await store.load() == b"early"
     await etcd.lease_revoke(session.lease)
     lease = await etcd.lease_grant(60.0)
     newer = SessionIdentity(keys, session.member, lease.id)
     await etcd.txn(Txn((), (Put(newer.node_key, b"{}", lease.id),)))
-    await EtcdProfileStore(etcd, keys, lambda: newer).save(b"newer")
-    await store.save(b"late")
+    _, revision = await store.load_own()
+    assert await EtcdProfileStore(etcd, keys, lambda: newer).save(b"newer", revision)
+    _, revision = await store.load_own()
+    assert not await store.save(b"late", revision)
     assert await store.load() == b"newer"
-    assert caplog.messages == ["warm start: the import profile was not written: the session of this node has ended"]
-    await EtcdProfileStore(etcd, keys, lambda: None).save(b"none")
+    assert caplog.messages == [
+        "warm start: the import profile was not written: another node has, or our session has ended"
+    ]
+    assert not await EtcdProfileStore(etcd, keys, lambda: None).save(b"none", revision)
+    assert not await EtcdProfileStore(etcd, keys, lambda: newer).save(b"of another revision", revision - 1)
     assert await store.load() == b"newer"
 
 
@@ -340,3 +351,44 @@ def test_the_first_workers_of_a_joiner_are_warm(etcd_server: EmbeddedEtcd, tmp_p
     finally:
         job.finish()
         job.stop()
+
+
+async def test_another_node_adds_the_variables_that_only_its_ranks_set(
+    node: WarmNode, renew: Renew, store: EtcdProfileStore, monkeypatch: pytest.MonkeyPatch, sentences: Sentences
+) -> None:
+    """Each pod has one rank. Then a pod of a later job begins with the profile."""
+    monkeypatch.setattr(warm_starter, "_REWRITE_S", (0.05,) * 1000)
+    node.package("trap", "import os\nvalue = os.environ.get('FOO')")
+    variable = "if os.environ['GROUP_RANK'] != '0': os.environ['FOO'] = '1'"
+    node.script(f"import decimal\n{variable}\nimport trap, fractions" + SHOW.format("trap.value"))
+    renew()
+    first = node.starter
+    node.env["GROUP_RANK"] = "1"
+    renew()
+    assert await node.start() == [False, False]
+    assert await shown(node) == ["1", "1"]
+    await node.forked_ahead()
+    second, node.starter = node.starter, first
+    node.env["GROUP_RANK"] = "0"
+    assert await node.start() == [False, False]
+    await node.forked_ahead()
+
+    async def variables() -> object:
+        profile = decode_profile(await store.load() or b"")
+        return profile and (profile.variables, profile.denied[-1:])
+
+    await aeventually(lambda: not second._profiles.is_unwritten, what="the second node's write")  # type: ignore[union-attr]
+    assert await variables() == ({"FOO": ("_decimal", "")}, ("trap",))
+    await node.stop()
+    for each in (first, second):
+        await each.close()
+    for group in ("1", "0"):
+        node.env["GROUP_RANK"] = group
+        renew()
+        assert await node.start() == [True, True], node.starter.reason
+        assert await shown(node) == [{"1": "1", "0": "None"}[group]] * 2
+        await node.settled()
+        await node.stop()
+        await node.starter.close()
+    assert await variables() == ({"FOO": ("_decimal", "")}, ("trap",))
+    assert sentences() == ["not preloaded: trap (reads FOO, which the script has set or removed before)"]

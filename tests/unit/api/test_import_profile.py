@@ -16,6 +16,7 @@ PROFILE = ImportProfile(
     interpreter=("/usr/bin/python3.11", 5),
     modules={"torch": "/usr/lib/python3/torch/__init__.py", "é": "", "é.part": "/usr/lib/python3/torch/__init__.py"},
     folders=("/opt/\udcff",),
+    known_variables=("FOO", "HF_HOME"),
     contexts={"é": "with:", "é.part": ":torch._dynamo", "torch": "call:é"},
     files={"/usr/lib/python3/torch/__init__.py": 1_700_000_000_123_456_789},
     denied=("mpi4py",),
@@ -40,15 +41,21 @@ def test_a_newer_writer_may_add_fields() -> None:
     assert decode_profile(zlib.compress(json.dumps(value).encode())) == PROFILE
 
 
-def test_a_profile_without_contexts_is_none() -> None:
-    """Nothing shows then that its imports were done outside of each `with` block and thread."""
-    value = {name: each for name, each in _VALUE.items() if name != "contexts"}
+@pytest.mark.parametrize("missing", ["contexts", "known_variables"])
+def test_a_profile_of_an_older_writer_is_none(missing: str) -> None:
+    """Nothing shows then that its imports had no context, and which variables other ranks than the first one set."""
+    value = {name: each for name, each in _VALUE.items() if name != missing}
     assert decode_profile(zlib.compress(json.dumps(value).encode())) is None
 
 
 @pytest.mark.parametrize("text", ["", "with", "other:", "with:a b", "with:../a", "with::"])
 def test_a_text_that_is_no_context_is_in_no_profile(text: str) -> None:
     assert decode_profile(zlib.compress(json.dumps({**_VALUE, "contexts": {"torch": text}}).encode())) is None
+
+
+@pytest.mark.parametrize("names", [["A\nB"], [1], "FOO", ["x" * 301], ["X"] * 10_001, None])
+def test_names_that_are_no_variables_are_in_no_profile(names: object) -> None:
+    assert decode_profile(zlib.compress(json.dumps({**_VALUE, "known_variables": names}).encode())) is None
 
 
 def test_names_that_are_no_modules_are_left_out() -> None:

@@ -1,0 +1,72 @@
+"""Merge what the workers of several ranks or nodes have recorded of one script.
+
+All import the same modules, usually. But some ranks alone may set a variable, or import a module in a context.
+"""
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from elasticjob_api.import_profile import ImportProfile
+
+_KINDS = ("beside", "thread", "coroutine", "with", "call")
+"""Of the contexts of an import, those that exclude more first."""
+
+
+class ModuleOrder:
+    """The order in which one worker has begun to import its modules."""
+
+    def __init__(self, modules: Iterable[str]) -> None:
+        self._names = ["", *modules]
+        self.places = {name: place for place, name in enumerate(self._names)}
+        """Each module with its place; the begin, which has no name, is the first."""
+
+    def earlier(self, one: str, other: str) -> str:
+        """Return that of these modules which comes earlier here; one that is not here counts as the begin."""
+        return self._names[min(self.places.get(one, 0), self.places.get(other, 0))]
+
+    def common(self, other: "ModuleOrder", last: str) -> str:
+        """Return the last module here up to which the other worker has begun all, when `last` was its last one."""
+        most = other.places.get(last, 0)
+        for place, name in enumerate(self._names):
+            if other.places.get(name, most + 1) > most:
+                return self._names[place - 1]
+        return self._names[-1]
+
+
+def merge_contexts(*each: Mapping[str, str]) -> dict[str, str]:
+    """Return the contexts of all; of several for one module, that which excludes most."""
+    found: dict[str, str] = {}
+    for contexts in each:
+        for name, text in contexts.items():
+            found[name] = min(found.get(name, text), text, key=_exclusion)
+    return found
+
+
+def _exclusion(text: str) -> int:
+    with contextlib.suppress(ValueError):
+        return _KINDS.index(text.partition(":")[0])
+    return len(_KINDS)  # it has the context of another module
+
+
+def add_to_profile(profile: ImportProfile, other: ImportProfile) -> ImportProfile:
+    """Return this profile with the variables and contexts of the other node, and with what it denies for them.
+
+    A profile of another interpreter adds nothing.
+    """
+    if profile.interpreter != other.interpreter:
+        return profile
+    order, theirs = ModuleOrder(profile.modules), ModuleOrder(other.modules)
+    variables = dict(profile.variables)
+    for name, (module, _) in other.variables.items():
+        place = order.common(theirs, module)
+        variables[name] = (order.earlier(place, variables.get(name, (place, ""))[0]), "")
+    contexts = merge_contexts(profile.contexts, other.contexts)
+    added = variables != dict(profile.variables) or contexts != dict(profile.contexts)
+    return replace(
+        profile,
+        variables=variables,
+        contexts=contexts,
+        known_variables=tuple(sorted({*profile.known_variables, *other.known_variables})),
+        denied=tuple(sorted({*profile.denied, *other.denied})) if added else profile.denied,
+    )
