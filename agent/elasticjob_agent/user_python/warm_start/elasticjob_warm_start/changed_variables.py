@@ -11,10 +11,27 @@ from .originals import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 _SLOT_BYTES = 1 << 10
 """The memory of one worker: names, each with a newline, up to the first NUL. The agent has the same number."""
+
+
+class ReadNames:
+    """The variables that imports ahead may have read, or have looked for."""
+
+    def __init__(
+        self, *, names: "Iterable[str]", in_c: "Iterable[bytes]", without: "Iterable[bytes]", are_all: bool
+    ) -> None:
+        """`names` were read, and those that begin with `in_c` may be; with `are_all`, all but those `without`."""
+        self._names = frozenset(map(os.fsencode, names))
+        self._in_c = tuple(in_c)
+        self._without = frozenset(without)
+        self._are_all = are_all
+
+    def __contains__(self, name: bytes) -> bool:
+        is_read = self._are_all or name in self._names or name.startswith(self._in_c)
+        return is_read and name not in self._without
 
 
 class ChangedVariables:
@@ -27,8 +44,12 @@ class ChangedVariables:
         os.close(fd)
         self._slots = size // _SLOT_BYTES
 
-    def noting(self, worker: int) -> "Callable[[bytes], None]":
-        """Return a function that notes a variable of this process, which is the worker with this number."""
+    def noting(self, worker: int, read: ReadNames) -> "Callable[[bytes], None]":
+        """Return a function that notes a variable of this process, which is the worker with this number.
+
+        It stays in `os.environ`. So it must lead to none of our other objects: some of them have references to the
+        module of the script, and the collector would find that in use when Python ends.
+        """
         slot = self._address + worker % self._slots * _SLOT_BYTES
         pid = os.getpid()
         noted: "set[bytes]" = set()
@@ -38,7 +59,7 @@ class ChangedVariables:
         def note(name: bytes) -> None:
             nonlocal used
             line = name + b"\n\0"
-            if name in noted or used + len(line) > _SLOT_BYTES or os.getpid() != pid:
+            if name in noted or used + len(line) > _SLOT_BYTES or name not in read or os.getpid() != pid:
                 return
             noted.add(name)
             ctypes.memmove(slot + used, line, len(line))

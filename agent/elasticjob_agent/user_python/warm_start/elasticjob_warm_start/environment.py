@@ -8,6 +8,7 @@ import sys
 
 from . import libc
 from .callers import calling_package
+from .changed_variables import ReadNames
 from .listed_names import ListedName, NameRecord, NameState, plain_name
 from .listed_values import ListedValue
 from .noting_dict import NotingDict
@@ -43,7 +44,7 @@ class RecordingEnvironment:
         """Of the names in loops, by package and variable."""
         self._has_loops = False
         """Whether an import has looped over all names: it may have looked for one that was not there."""
-        self._in_c_prefixes = tuple(map(os.fsencode, read_in_c))
+        self._read_in_c = tuple(map(os.fsencode, read_in_c))
         self._is_on = True
         self._given = given_environment()
         self._after: "dict[bytes, bytes]" = {}
@@ -146,15 +147,14 @@ class RecordingEnvironment:
     def _changed(self) -> "list[bytes]":
         return [key for key in {**self._given, **self._after} if self._given.get(key) != self._after.get(key)]
 
+    @property
+    def read_names(self) -> ReadNames:
+        """Return the variables that the imports may have read, or have looked for."""
+        return ReadNames(names=self.reads, in_c=self._read_in_c, without=self._varying, are_all=self._has_loops)
+
     def note_changes(self, note: "Callable[[bytes], None]") -> None:
-        """From now on, call this function with each variable that this process changes and an import may have read."""
-
-        def note_if_read(key: bytes) -> None:
-            is_read = self._has_loops or key.startswith(self._in_c_prefixes) or os.fsdecode(key) in self.reads
-            if is_read and key not in self._varying:
-                note(key)
-
-        self._data.note = note_if_read
+        """From now on, call this function with each variable that this process changes."""
+        self._data.note = note
 
     def replace(self, environment: "dict[bytes, bytes]") -> None:
         """Give this process that environment, in its order, with what the imports have set and removed."""

@@ -77,7 +77,8 @@ def wait_and_become_worker(fd: int, fork_server: int, state: ImportState) -> Non
         os.close(latch)
         _correct_copied_state(state)
         if state.changed_variables is not None:
-            state.preload.environment.note_changes(state.changed_variables.noting(state.number))
+            environment = state.preload.environment
+            environment.note_changes(state.changed_variables.noting(state.number, environment.read_names))
         os.write(fd, b"ok")
     except BaseException as error:  # noqa: BLE001 - the script must not run here after any error
         if stage == "setup" or not isinstance(error, OSError):
