@@ -392,3 +392,36 @@ async def test_another_node_adds_the_variables_that_only_its_ranks_set(
         await node.starter.close()
     assert await variables() == ({"FOO": ("_decimal", "")}, ("trap",))
     assert sentences() == ["not preloaded: trap (reads FOO, which the script has set or removed before)"]
+
+
+async def test_a_variable_that_the_recorded_worker_sets_later_is_no_reason_on_another_node(
+    node: WarmNode, renew: Renew, store: EtcdProfileStore, sentences: Sentences
+) -> None:
+    mark = node.folder / "mark"
+    node.package("trap", "import os\nvalue = [name for name in os.environ if name.startswith('FOO')]")
+    waiting = f"while not os.path.exists({str(mark)!r}): time.sleep(0.01)\nos.environ['FOO'] = '1'\n"
+    node.script(
+        "import trap, decimal, fractions",
+        end=f"{waiting}print('set', os.environ['ROUND'], flush=True)\ntime.sleep(1000)",
+    )
+    renew()
+    assert await node.start() == [False, False]
+    await node.ran()
+    await node.forked_ahead()
+    mark.touch()
+
+    async def is_known() -> bool:
+        profile = decode_profile(await store.load() or b"")
+        return profile is not None and profile.known_variables == ("FOO",)
+
+    _: bool = await aeventually(is_known, what="a profile with the variable")
+    await node.stop()
+    await node.starter.close()
+    renew()
+    for start in (node.start, node.restart):
+        assert await start() == [True, True], node.starter.reason
+        await aeventually(
+            lambda: node.console.lines.count(f"set {node.round}") == 2, what="the variable in each worker"
+        )
+        await node.forked_ahead()
+    assert sentences() == []
