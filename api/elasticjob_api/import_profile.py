@@ -60,7 +60,7 @@ def encode_profile(profile: ImportProfile) -> bytes | None:
         "modules": dict(profile.modules),
         "folders": profile.folders,
         "variables": {name: module for name, (module, _) in profile.variables.items()},
-        "known_variables": profile.known_variables,
+        "known_variables": list(filter(_is_printable, profile.known_variables)),
         "contexts": dict(profile.contexts),
         "files": dict(profile.files),
         "denied": profile.denied,
@@ -150,9 +150,13 @@ def _text(value: object, longest: int) -> str:
 def _printable(value: object) -> str:
     """Return the text if it can be shown in a line of a log."""
     text = _text(value, _MAX_NAME)
-    if not text.isprintable():
+    if not _is_printable(text):
         raise ValueError("no name")
     return text
+
+
+def _is_printable(text: str) -> bool:
+    return text.isprintable() and len(text) <= _MAX_NAME
 
 
 def _variables(value: list[Any]) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ class NodeRecording:
         """Raise OSError if no descriptor is left."""
         self._each: list[Recording] = []
         try:
-            for _ in range(count):
-                self._each.append(Recording())
+            for place in range(count):
+                self._each.append(Recording(is_first=place == 0))
         except OSError:
             self.close()
             raise

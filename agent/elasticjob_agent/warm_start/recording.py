@@ -14,15 +14,16 @@ _MAX_FOLDERS = 1000
 _MAX_VARIABLES = 1000
 _MAX_LINE = 4096
 """Bytes of a line after the greeting: the recorder writes no longer one."""
-_MAX_KEPT = 1 << 24
-"""Bytes of all lines that are kept. The imports of the largest frameworks take less than a tenth of it."""
+_MAX_KEPT, _MAX_KEPT_OF_OTHERS = 1 << 24, 1 << 21
+"""Bytes of all lines that are kept. The imports of the largest frameworks take less than the second number."""
 
 
 class Recording:
     """Reads one recorder; the worker's end of the pipe is in `write_fd` until it was started."""
 
-    def __init__(self) -> None:
-        """Raise OSError if no descriptor is left."""
+    def __init__(self, *, is_first: bool = True) -> None:
+        """Raise OSError if no descriptor is left. `is_first` is whether a zygote will repeat these imports."""
+        self._most_bytes = _MAX_KEPT if is_first else _MAX_KEPT_OF_OTHERS
         self._begun: dict[str, str | None] = {}
         """The modules in the order of their imports, each with its file, or None while the import goes on."""
         self.module_count = 0
@@ -114,7 +115,7 @@ class Recording:
             self.greeting = parse_greeting(line)
             self._news.set()
             return
-        if len(line) > _MAX_LINE or self._kept_bytes + len(line) > _MAX_KEPT:
+        if len(line) > _MAX_LINE or self._kept_bytes + len(line) > self._most_bytes:
             return
         name, tab, path = line.decode(errors="surrogateescape").partition("\t")
         if tab and not name:

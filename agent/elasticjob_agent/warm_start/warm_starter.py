@@ -273,6 +273,8 @@ class WarmStart:
             write_profile=functools.partial(self._write_profile, commands),
         )
         await self._write_profile(commands, ready)
+        if self._growth is not None:
+            self._growth.cancel()  # its recording has ended
         self._growth = asyncio.create_task(self._grow(commands, recording, ready, later))
         self._growth.add_done_callback(self._task_ended)
 

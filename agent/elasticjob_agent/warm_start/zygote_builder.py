@@ -92,6 +92,8 @@ class ZygoteBuilder:
         self._changed: ChangedVariables | None = None
         self._late: set[str] = set()
         """Variables that a warm worker has changed, and no recorded one before that."""
+        self._known: set[str] = set()
+        """Those, and all that a recorded worker has changed."""
         self._builds = 0
         """Zygotes since the last warm start."""
 
@@ -187,16 +189,14 @@ class ZygoteBuilder:
 
         The zygotes were judged with those that are `known`: recorded workers have changed them.
         """
+        self._known.update(known)
         names = self._changed.read() if self._changed else []
-        return [
-            name
-            for name in names
-            if name not in known and name not in self._late and not name.startswith(eligibility.LOG_LEVELS)
-        ]
+        return [name for name in names if name not in self._known and not name.startswith(eligibility.LOG_LEVELS)]
 
     def expect_variables(self, names: Iterable[str]) -> None:
         """Judge the next zygotes as if the script changed these variables first; a recording may have another time."""
         self._late.update(names)
+        self._known.update(names)
 
     def close(self) -> None:
         """Give back the memory that workers share with this builder. May be called again."""

@@ -53,6 +53,14 @@ def test_a_text_that_is_no_context_is_in_no_profile(text: str) -> None:
     assert decode_profile(zlib.compress(json.dumps({**_VALUE, "contexts": {"torch": text}}).encode())) is None
 
 
+def test_a_variable_that_cannot_be_shown_is_in_no_profile() -> None:
+    data = encode_profile(replace(PROFILE, known_variables=("FOO", "A\nB", "\udcff", "x" * 301)))
+    assert data is not None
+    found = decode_profile(data)
+    assert found is not None
+    assert found.known_variables == ("FOO",)
+
+
 @pytest.mark.parametrize("names", [["A\nB"], [1], "FOO", ["x" * 301], ["X"] * 10_001, None])
 def test_names_that_are_no_variables_are_in_no_profile(names: object) -> None:
     assert decode_profile(zlib.compress(json.dumps({**_VALUE, "known_variables": names}).encode())) is None
