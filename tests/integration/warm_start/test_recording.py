@@ -25,7 +25,7 @@ _GREETING = {
         ["debug_build", "tracer", "inspect", "safe_path", "usercustomize", "import_log", "debug_allocator"], False
     ),
 }
-_HELLO = ascii(_GREETING).encode() + b"\n"
+HELLO = ascii(_GREETING).encode() + b"\n"
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def _write(recording: Recording, data: bytes) -> None:
 
 
 async def test_a_recording_has_the_greeting_and_the_modules_in_their_order(recording: Recording) -> None:
-    os.write(recording.write_fd, _HELLO + b"torch\t/lib/torch.py\n\t/job/lib\nnumpy\tbuilt-in\ntorch\t/other\n")
+    os.write(recording.write_fd, HELLO + b"torch\t/lib/torch.py\n\t/job/lib\nnumpy\tbuilt-in\ntorch\t/other\n")
     await _complete(recording)
     assert recording.greeting is not None
     assert list(recording.modules.items()) == [("torch", "/lib/torch.py"), ("numpy", "built-in")]
@@ -58,7 +58,7 @@ async def test_a_recording_has_the_greeting_and_the_modules_in_their_order(recor
 
 
 async def test_a_recording_that_came_before_the_wait_is_complete(recording: Recording) -> None:
-    os.write(recording.write_fd, _HELLO + b"torch\t/lib/torch.py\n")
+    os.write(recording.write_fd, HELLO + b"torch\t/lib/torch.py\n")
     await aeventually(lambda: recording.modules, what="the line")
     async with asyncio.timeout(scaled(30)):
         await _complete(recording)
@@ -66,7 +66,7 @@ async def test_a_recording_that_came_before_the_wait_is_complete(recording: Reco
 
 async def test_lines_that_are_no_module_are_ignored(recording: Recording) -> None:
     os.write(
-        recording.write_fd, _HELLO + b"\n\xff\xfe\t/x\nno tab\n../etc\t/x\na b\t/x\n1x\t/x\n" + b"x" * 400 + b"\t/x\n"
+        recording.write_fd, HELLO + b"\n\xff\xfe\t/x\nno tab\n../etc\t/x\na b\t/x\n1x\t/x\n" + b"x" * 400 + b"\t/x\n"
     )
     await _complete(recording)
     assert recording.modules == {}
@@ -74,7 +74,7 @@ async def test_lines_that_are_no_module_are_ignored(recording: Recording) -> Non
 
 async def test_a_recording_has_the_contexts_of_imports(recording: Recording) -> None:
     lines = b"~torch\twith:\ntorch\t/lib/torch.py\n~numpy\t:torch\n~x\tother\n~a b\twith:\n~y\twith:a b\n"
-    os.write(recording.write_fd, _HELLO + lines)
+    os.write(recording.write_fd, HELLO + lines)
     await _complete(recording)
     assert recording.contexts == {"torch": "with:", "numpy": ":torch"}
     assert list(recording.modules) == ["torch"]
@@ -97,7 +97,7 @@ async def test_a_line_without_an_end_takes_little_memory(recording: Recording) -
 
 
 async def test_long_lines_and_paths_take_a_limited_memory(recording: Recording) -> None:
-    os.write(recording.write_fd, _HELLO + b"huge\t/" + b"x" * 4096 + b"\n")
+    os.write(recording.write_fd, HELLO + b"huge\t/" + b"x" * 4096 + b"\n")
     await _write(recording, b"".join(b"m%d\t/" % number + b"x" * 4000 + b"\n" for number in range(6000)))
     recording.worker_started()
     await aeventually(lambda: recording.has_ended, what="the end of the pipe")
@@ -107,7 +107,7 @@ async def test_long_lines_and_paths_take_a_limited_memory(recording: Recording) 
 
 async def test_many_folders_are_found_without_a_search(recording: Recording) -> None:
     folders = b"".join(b"\t/" + b"x" * 3000 + b"%d\n" % number for number in range(1000))
-    await _write(recording, _HELLO + 3 * folders)
+    await _write(recording, HELLO + 3 * folders)
     recording.worker_started()
     await aeventually(lambda: recording.has_ended, what="the end of the pipe")
     assert len(recording.folders) == 1000
@@ -116,7 +116,7 @@ async def test_many_folders_are_found_without_a_search(recording: Recording) -> 
 
 async def test_the_end_of_the_worker_ends_the_wait(recording: Recording) -> None:
     waiting = asyncio.create_task(recording.wait_complete(greeting_s=1000.0, quiet_s=1000.0))
-    os.write(recording.write_fd, _HELLO)
+    os.write(recording.write_fd, HELLO)
     await aeventually(lambda: recording.greeting, what="the greeting")
     recording.worker_started()
     await waiting
