@@ -47,8 +47,8 @@ class ChangedVariables:
     def noting(self, worker: int, read: ReadNames) -> "Callable[[bytes], None]":
         """Return a function that notes a variable of this process, which is the worker with this number.
 
-        It stays in `os.environ`. So it must lead to none of our other objects: some of them have references to the
-        module of the script, and the collector would find that in use when Python ends.
+        It stays in `os.environ`. So it must lead to none of our other objects. Some of them have references to the
+        module of the script, whose cycles Python would not collect at its end.
         """
         slot = self._address + worker % self._slots * _SLOT_BYTES
         pid = os.getpid()
