@@ -21,7 +21,7 @@ _MAX_COMMAS, _MAX_BRACKETS = 100_000, 1000
 """In the text: more is no profile, and is not parsed. Each value of JSON takes many times its text in memory."""
 _MAX_NAME, _MAX_PATH = 300, 4096
 _MAX_TIME_NS = 1 << 63
-_CONTEXTS = frozenset({"", "with", "call", "coroutine", "thread", "beside"})
+_CONTEXTS = frozenset({"", "with", "call", "coroutine", "thread", "beside", "environ"})
 _VERSION = 1
 _DIGEST = "sha256:"
 _MAX_SECONDS = 600.0

@@ -1,6 +1,7 @@
 """The interface of what a zygote is to import."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -26,3 +27,25 @@ class ImportSource(Protocol):
     @property
     def known_variables(self) -> Collection[str]:
         """Return the names of all variables that a recorded worker has changed at any time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportsAtOneTime:
+    """The imports that a source has had at one time."""
+
+    modules: Mapping[str, str]
+    folders: Collection[str]
+    variables: Mapping[str, tuple[str, str]]
+    contexts: Mapping[str, str]
+    known_variables: Collection[str]
+
+
+def copy_of(source: ImportSource) -> ImportsAtOneTime:
+    """Return what this source has now: that of a recording grows."""
+    return ImportsAtOneTime(
+        dict(source.modules),
+        list(source.folders),
+        dict(source.variables),
+        dict(source.contexts),
+        set(source.known_variables),
+    )

@@ -1,4 +1,7 @@
-"""Build another zygote when the recorded worker has imported many more modules, for example after reading data."""
+"""Build another zygote when a recorded worker has imported many more modules, for example after reading data.
+
+Or when it has set a variable before an import that the zygote has done.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -43,13 +46,11 @@ class LaterBuilder:
     async def run(self, command: Command, recording: NodeRecording, ready: ReadyZygote) -> None:
         """Replace this zygote again and again; return once the recorded worker has ended, or another one is there."""
         limits = self._limits
-        while await recording.wait_more(
-            modules=ready.recorded + limits.more_modules, known=ready.profile.known_variables
-        ):
+        while await recording.wait_news():
             await recording.wait_complete(greeting_s=limits.greeting_s, quiet_s=limits.quiet_s)
             if self._zygote.is_building or self._zygote.ready is not ready:
                 return
-            if recording.module_count <= ready.recorded + limits.more_modules:
+            if recording.module_count <= ready.recorded + limits.more_modules and not ready.find_change(recording):
                 await self._note_variables(recording, ready)
                 continue
             larger = await self._build(command, recording)
@@ -69,8 +70,9 @@ class LaterBuilder:
     async def _note_variables(self, recording: NodeRecording, ready: ReadyZygote) -> None:
         """Let other nodes know the variables that were changed after all imports of this zygote."""
         known = {*ready.profile.known_variables, *recording.known_variables}
-        ready.profile = replace(ready.profile, known_variables=tuple(sorted(known)))
-        await self._write_profile(ready)
+        if known != {*ready.profile.known_variables}:
+            ready.profile = replace(ready.profile, known_variables=tuple(sorted(known)))
+            await self._write_profile(ready)
 
     async def _build(self, command: Command, recording: NodeRecording) -> ReadyZygote | None:
         try:

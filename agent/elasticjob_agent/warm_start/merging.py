@@ -4,12 +4,13 @@ All import the same modules, usually. But some ranks alone may set a variable, o
 """
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from elasticjob_agent.warm_start.import_source import ImportSource
 from elasticjob_api.import_profile import ImportProfile
 
-_KINDS = ("beside", "thread", "coroutine", "with", "call")
+_KINDS = ("beside", "environ", "thread", "coroutine", "with", "call")
 """Of the contexts of an import, those that exclude more first."""
 
 
@@ -25,13 +26,22 @@ class ModuleOrder:
         """Return that of these modules which comes earlier here; one that is not here counts as the begin."""
         return self._names[min(self.places.get(one, 0), self.places.get(other, 0))]
 
-    def common(self, other: "ModuleOrder", last: str) -> str:
-        """Return the last module here up to which the other worker has begun all, when `last` was its last one."""
+    def common(self, other: "ModuleOrder", last: str, *, is_cut_off: bool = False) -> str:
+        """Return the last module here up to which the other worker has begun none after `last`.
+
+        `is_cut_off` is whether it may have begun more of them later.
+        """
         most = other.places.get(last, 0)
+        without = most + 1 if is_cut_off else 0
         for place, name in enumerate(self._names):
-            if other.places.get(name, most + 1) > most:
+            if other.places.get(name, without) > most:
                 return self._names[place - 1]
         return self._names[-1]
+
+    def count_after(self, last: str, among: Collection[str]) -> int:
+        """Return how many of these modules come after `last`."""
+        place = self.places.get(last, 0)
+        return sum(self.places.get(name, 0) > place for name in among)
 
 
 def merge_contexts(*each: Mapping[str, str]) -> dict[str, str]:
@@ -47,6 +57,25 @@ def _exclusion(text: str) -> int:
     with contextlib.suppress(ValueError):
         return _KINDS.index(text.partition(":")[0])
     return len(_KINDS)  # it has the context of another module
+
+
+def find_change(judged: ImportSource, now: ImportSource, begun: Iterable[str]) -> str:
+    """Return a variable or a module of which a zygote had to know more, which was judged by `judged`; else nothing.
+
+    That is a variable which a worker has set before an import of that zygote, or an import in a context. `begun` has
+    the modules of the first worker.
+    """
+    order, names = ModuleOrder(begun), judged.modules
+    for variable, (module, _) in now.variables.items():
+        known = judged.variables.get(variable)
+        before = 0 if known is None else order.count_after(known[0], names)
+        if order.count_after(module, names) > before:
+            return variable
+    for name, text in now.contexts.items():
+        kind, _, outer = text.partition(":")
+        if judged.contexts.get(name) != text and (outer if kind == "beside" else name) in names:
+            return name
+    return ""
 
 
 def add_to_profile(profile: ImportProfile, other: ImportProfile) -> ImportProfile:

@@ -17,9 +17,12 @@ class NodeRecording:
     def __init__(self, count: int) -> None:
         """Raise OSError if no descriptor is left."""
         self._each: list[Recording] = []
+        self._news = asyncio.Event()
+        self.news_count = 0
+        """Number of modules, variables and contexts so far."""
         try:
             for place in range(count):
-                self._each.append(Recording(is_first=place == 0))
+                self._each.append(Recording(is_first=place == 0, on_news=self._note_news))
         except OSError:
             self.close()
             raise
@@ -45,6 +48,11 @@ class NodeRecording:
         return self._each[0].modules
 
     @property
+    def begun(self) -> Collection[str]:
+        """Return the modules whose import has begun in the first worker."""
+        return self._each[0].begun
+
+    @property
     def module_count(self) -> int:
         """Return the number of these modules."""
         return self._each[0].module_count
@@ -58,16 +66,16 @@ class NodeRecording:
     def variables(self) -> dict[str, tuple[str, str]]:
         """Return the variables that any worker has changed, each with a module of the first one, and its value.
 
-        No worker has imported more of the first one's modules than up to this one when it has changed the variable. The
-        value is empty if not all that have changed it have the same.
+        No worker has begun one of the first one's modules up to this one after it has changed the variable. The value
+        is empty if not all that have changed it have the same.
         """
         order = ModuleOrder(self._each[0].begun)
         places: dict[str, str] = {}
         values: dict[str, set[str]] = {}
         for recording in self._each:
-            begun = ModuleOrder(recording.begun)
+            begun, is_cut_off = ModuleOrder(recording.begun), recording.has_ended and not recording.is_quiet
             for variable, (module, value) in recording.variables.items():
-                place = order.common(begun, module)
+                place = order.common(begun, module, is_cut_off=is_cut_off)
                 places[variable] = order.earlier(place, places.get(variable, place))
                 values.setdefault(variable, set()).add(value)
         return {
@@ -77,13 +85,17 @@ class NodeRecording:
 
     @property
     def known_variables(self) -> set[str]:
-        """Return the names of these variables."""
-        return {name for recording in self._each for name in recording.variables}
+        """Return the variables that any worker has changed at any time, also if no import has seen the change."""
+        return {name for recording in self._each for name in (*recording.known_variables, *recording.variables)}
 
     @property
     def contexts(self) -> dict[str, str]:
         """Return the contexts of imports in any worker; of several for one module, that which excludes most."""
         return merge_contexts(*(recording.contexts for recording in self._each))
+
+    def _note_news(self) -> None:
+        self.news_count += 1
+        self._news.set()
 
     def workers_started(self) -> None:
         """Close our copies of the workers' ends. May be called again."""
@@ -99,9 +111,8 @@ class NodeRecording:
         """Return when each worker had no new import for `quiet_s`, no greeting within `greeting_s`, or has ended."""
         await asyncio.gather(*(each.wait_complete(greeting_s=greeting_s, quiet_s=quiet_s) for each in self._each))
 
-    async def wait_more(self, *, modules: int, known: Collection[str]) -> bool:
-        """Return True once the first worker has more modules than these, or another variable; False once it has ended.
-
-        `known` are the names of variables that are no news.
-        """
-        return await self._each[0].wait_more(modules=modules, known=known)
+    async def wait_news(self) -> bool:
+        """Return True once a worker has more modules, variables or contexts; False once the first one has ended."""
+        await self._news.wait()
+        self._news.clear()
+        return not self.has_ended

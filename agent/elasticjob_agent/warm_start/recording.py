@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from elasticjob_agent.supervisor import fd_registry
 from elasticjob_agent.warm_start.greeting import MAX_BYTES, Greeting, parse_greeting
@@ -12,6 +12,7 @@ _READ_BYTES = 1 << 16
 _MAX_MODULES = 20_000
 _MAX_FOLDERS = 1000
 _MAX_VARIABLES = 1000
+_MAX_KNOWN = 2000
 _MAX_LINE = 4096
 """Bytes of a line after the greeting: the recorder writes no longer one."""
 _MAX_KEPT, _MAX_KEPT_OF_OTHERS = 1 << 24, 1 << 21
@@ -21,8 +22,19 @@ _MAX_KEPT, _MAX_KEPT_OF_OTHERS = 1 << 24, 1 << 21
 class Recording:
     """Reads one recorder; the worker's end of the pipe is in `write_fd` until it was started."""
 
-    def __init__(self, *, is_first: bool = True) -> None:
-        """Raise OSError if no descriptor is left. `is_first` is whether a zygote will repeat these imports."""
+    def __init__(self, *, is_first: bool = True, on_news: Callable[[], None] = lambda: None) -> None:
+        """Begin to read.
+
+        Args:
+            is_first: whether a zygote will repeat these imports.
+            on_news: is called after each new module, variable or context, and at the end.
+
+        Raises:
+            OSError: no descriptor is left.
+        """
+        self._on_news = on_news
+        self.is_quiet = False
+        """Whether it was complete once, and nothing new has come since."""
         self._most_bytes = _MAX_KEPT if is_first else _MAX_KEPT_OF_OTHERS
         self._begun: dict[str, str | None] = {}
         """The modules in the order of their imports, each with its file, or None while the import goes on."""
@@ -35,6 +47,8 @@ class Recording:
         The value is as `ascii` writes it. It is empty if it is too long, or has changed twice: a script may set one for
         a single import. It is never shown.
         """
+        self.known_variables: set[str] = set()
+        """Variables that were changed at any time, also if no import has seen the change."""
         self.contexts: dict[str, str] = {}
         """Modules whose import has begun in a context, each with this, as import_contexts.py writes it."""
         self.greeting: Greeting | None = None
@@ -75,6 +89,7 @@ class Recording:
             asyncio.get_running_loop().remove_reader(self._read_fd)
             fd_registry.close(self._read_fd)
             self._news.set()
+            self._on_news()
 
     async def wait_complete(self, *, greeting_s: float, quiet_s: float) -> None:
         """Return when there was no new import for `quiet_s`, no greeting within `greeting_s`, or the worker ended."""
@@ -85,16 +100,13 @@ class Recording:
                 async with asyncio.timeout(pause_s):
                     await self._news.wait()
             except TimeoutError:
+                self.is_quiet = self._has_first_line
                 return
 
-    async def wait_more(self, *, modules: int, known: Collection[str]) -> bool:
-        """Return True once it has more modules, or a variable that is not `known`; False once the worker has ended."""
-        while self.module_count <= modules and self.variables.keys() <= set(known):
-            if self.has_ended:
-                return False
-            self._news.clear()
-            await self._news.wait()
-        return True
+    def _note_news(self) -> None:
+        self.is_quiet = False
+        self._news.set()
+        self._on_news()
 
     def _read(self) -> None:
         try:
@@ -113,7 +125,7 @@ class Recording:
         if not self._has_first_line:
             self._has_first_line = True
             self.greeting = parse_greeting(line)
-            self._news.set()
+            self._note_news()
             return
         if len(line) > _MAX_LINE or self._kept_bytes + len(line) > self._most_bytes:
             return
@@ -122,6 +134,8 @@ class Recording:
             self._add_folder(path)
         elif tab and name.startswith("="):
             self._add_variable(name[1:], path)
+        elif tab and name.startswith("*"):
+            self._add_known(name[1:])
         elif tab and name.startswith("~"):
             self._add_context(name[1:], path)
         elif tab and is_module_name(name.removeprefix("+")):
@@ -132,7 +146,7 @@ class Recording:
             self._begun[name] = path
             self._kept_bytes += len(name) + len(path or "")
             self.module_count += path is not None
-            self._news.set()
+            self._note_news()
 
     def _add_variable(self, name: str, value: str) -> None:
         if name in self.variables:
@@ -141,12 +155,19 @@ class Recording:
         elif len(self.variables) < _MAX_VARIABLES:
             self.variables[name] = (next(reversed(self._begun), ""), value)
             self._kept_bytes += len(name) + len(value)
-            self._news.set()
+            self._note_news()
+
+    def _add_known(self, name: str) -> None:
+        if name not in self.known_variables and len(self.known_variables) < _MAX_KNOWN:
+            self.known_variables.add(name)
+            self._kept_bytes += len(name)
+            self._on_news()  # no import has seen it, so a zygote does not wait for it
 
     def _add_context(self, name: str, text: str) -> None:
         if is_module_name(name) and is_context(text) and len(self.contexts) < _MAX_MODULES:
             self.contexts[name] = text
             self._kept_bytes += len(name) + len(text)
+            self._note_news()
 
     def _add_folder(self, path: str) -> None:
         if path not in self.folders and len(self.folders) < _MAX_FOLDERS:

@@ -32,7 +32,6 @@ from elasticjob_agent.warm_start.profiles import Profiles
 from elasticjob_agent.warm_start.program import find_program
 from elasticjob_agent.warm_start.stack_injection import with_stacks
 from elasticjob_agent.warm_start.zygote_builder import MAX_WAIT_S, NotEligibleError, ReadyZygote, ZygoteBuilder
-from elasticjob_api.import_profile import ImportProfile
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +163,7 @@ class WarmStart:
         ready = self._zygote.ready
         if self._reasons.refusal or ready is None:
             return [], self._reasons.refusal or self._reasons.no_zygote
-        if reason := await self._find_unknown_variable(ready):
+        if reason := await self._find_change(ready):
             return [], reason
         for command in commands:
             if reason := eligibility.refuse_conditions(ready.conditions, self._builder.conditions(command)):
@@ -181,19 +180,22 @@ class WarmStart:
         ready.workers = [worker for worker in alive if worker not in taken]
         return taken, ""
 
-    async def _find_unknown_variable(self, ready: ReadyZygote) -> str:
-        """Return a reason against this zygote, which is discarded then: the script sets variables in some rounds only.
-
-        An import ahead may have read one of them without the value of the script.
-        """
-        known = {*ready.profile.known_variables, *(self._recording.known_variables if self._recording else ())}
-        unknown = self._builder.unknown_variables(known)
-        if not unknown:
-            return ""
+    async def _find_change(self, ready: ReadyZygote) -> str:
+        """Return a reason against this zygote, which is discarded then: the script does more than its imports knew."""
+        recording = self._recording
+        if recording is not None and (change := ready.find_change(recording)):
+            reason = f"a worker has set or imported {change} since the imports were repeated"
+        else:
+            known = {*ready.profile.known_variables, *(recording.known_variables if recording else ())}
+            unknown = self._builder.unknown_variables(known)
+            if not unknown:
+                return ""
+            reason = f"a worker sets {unknown[0]}, which no recorded worker has set, and an import may have read it"
+            if not self._zygote.is_building:
+                self._builder.expect_variables(unknown)
         if not self._zygote.is_building:
-            self._builder.expect_variables(unknown)
             await self._zygote.discard()
-        return f"a worker sets {unknown[0]}, which no recorded worker has set, and an import may have read it"
+        return reason
 
     def _started(self, children: Sequence[Child], *, reason: str) -> None:
         """Record a start, and the reason of a cold one."""
@@ -303,7 +305,7 @@ class WarmStart:
     async def _fork_next(self, commands: Sequence[Command], ready: ReadyZygote) -> None:
         """Fork the workers of the next round; report once how much memory the zygote and these take."""
         is_outdated = await self._zygote.refill(ready, len(commands))
-        if is_outdated and (again := await self._build_again(commands, ready.profile)) is not None:
+        if is_outdated and (again := await self._build_again(commands, ready)) is not None:
             ready = again
             await self._zygote.refill(ready, len(commands))
             await self._write_profile(commands, ready)
@@ -311,11 +313,12 @@ class WarmStart:
         if self._profiles is not None and self._profiles.is_unwritten:  # etcd was away when the zygote was built
             await self._write_profile(commands, ready)
 
-    async def _build_again(self, commands: Sequence[Command], profile: ImportProfile) -> ReadyZygote | None:
+    async def _build_again(self, commands: Sequence[Command], earlier: ReadyZygote) -> ReadyZygote | None:
         """Repeat the imports of a zygote whose files have changed; None if that fails, and the next round records."""
         try:
             with self._zygote.building():
-                self._zygote.ready = ready = await self._builder.build(commands[0], profile)
+                self._zygote.ready = ready = await self._builder.build(commands[0], earlier.profile)
+                ready.judged = earlier.judged
         except (NotEligibleError, SupervisorError, StartError, OSError) as error:
             self._reasons.no_zygote = f"the zygote could not be built: {error}"
             return None

@@ -17,10 +17,11 @@ from elasticjob_agent.warm_start import eligibility
 from elasticjob_agent.warm_start.build_guard import MemoryLimitError, guarded
 from elasticjob_agent.warm_start.changed_variables import ChangedVariables
 from elasticjob_agent.warm_start.eligibility import StartConditions
-from elasticjob_agent.warm_start.import_source import ImportSource
+from elasticjob_agent.warm_start.import_source import ImportSource, copy_of
 from elasticjob_agent.warm_start.injection import Write, stream_kinds
 from elasticjob_agent.warm_start.limits import Limits
 from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor, MemoryShortError
+from elasticjob_agent.warm_start.merging import find_change
 from elasticjob_agent.warm_start.node_recording import NodeRecording
 from elasticjob_agent.warm_start.preload_report import PreloadReport
 from elasticjob_agent.warm_start.program import find_program
@@ -52,6 +53,8 @@ class ReadyZygote:
     """The imports that it has done."""
     recorded: int
     """Number of modules that the recording had when its imports began."""
+    judged: ImportSource
+    """The modules, variables and contexts by which its imports were judged."""
     workers: list[PreforkedWorker] = field(default_factory=list)
     watch: asyncio.Task[None] | None = None
     """Ends it when memory is short."""
@@ -59,6 +62,18 @@ class ReadyZygote:
     """Why its last fork has failed, as a reason for a cold start; empty if it has not."""
     is_measured: bool = False
     """Whether its memory has been reported."""
+
+    compared: tuple[NodeRecording | None, int] = (None, 0)
+    """The recording with which it was last compared, and the news that this had."""
+
+    def find_change(self, recording: NodeRecording) -> str:
+        """Return a variable or a module that its imports had to know of, by what was recorded since; else nothing."""
+        news = (recording, recording.news_count)
+        if self.compared == news:  # it takes milliseconds, and a round waits for it
+            return ""
+        change = find_change(self.judged, recording, recording.begun)
+        self.compared = self.compared if change else news
+        return change
 
     @property
     def alive_workers(self) -> list[PreforkedWorker]:
@@ -163,15 +178,15 @@ class ZygoteBuilder:
         while self._builds < self._limits.max_builds:
             limit = self._memory.admit()
             self._builds += 1
-            recorded = len(imports.modules)
-            zygote = await self._start(command, imports, expected.files if expected else {})
+            recorded, judged = len(imports.modules), copy_of(imports)
+            zygote = await self._start(command, judged, expected.files if expected else {})
             self._memory.attribute_kills(zygote.child)
             try:
                 report = await self._read_report(zygote, limit, expected)
                 self._check_interpreter(command, zygote, report)
                 if self._accept(report):
-                    profile = self._profile(command, imports, report)
-                    return ReadyZygote(zygote, self.conditions(command), profile, recorded)
+                    profile = self._profile(command, judged, report)
+                    return ReadyZygote(zygote, self.conditions(command), profile, recorded, judged)
             except BaseException:
                 await zygote.close()
                 raise

@@ -22,17 +22,23 @@ def _modules(names: str) -> bytes:
     return b"".join(b"%c\t/lib/%c.py\n" % (name, name) for name in names.encode())
 
 
-async def test_a_variable_counts_from_the_first_place_that_a_worker_has_for_it(recording: NodeRecording) -> None:
+@pytest.mark.parametrize("is_cut_off", [False, True], ids=["complete", "cut off before it was complete"])
+async def test_a_variable_counts_from_the_first_place_that_a_worker_has_for_it(
+    recording: NodeRecording, *, is_cut_off: bool
+) -> None:
+    """The other worker has not imported c. One that was cut off might still have done so."""
     first, other = recording.write_fds
     os.write(first, HELLO + _modules("ab") + b"=FOO\tb'1'\n=BAR\tb'2'\n" + _modules("cd") + b"=SAME\tb'3'\n")
     os.write(other, HELLO + _modules("ba") + b"=SAME\tb'3'\n=FOO\tb'2'\n" + _modules("d") + b"=OWN\tb'4'\n")
-    await recording.wait_complete(greeting_s=1000.0, quiet_s=0.05)
+    if is_cut_off:
+        recording.workers_started()  # there is none, so the pipes end
+    await recording.wait_complete(greeting_s=1000.0, quiet_s=1000.0 if is_cut_off else 0.05)
     assert recording.modules == {name: f"/lib/{name}.py" for name in "abcd"}
     assert recording.variables == {
         "FOO": ("b", ""),
         "BAR": ("b", "b'2'"),
-        "SAME": ("b", "b'3'"),
-        "OWN": ("b", "b'4'"),
+        "SAME": ("b" if is_cut_off else "c", "b'3'"),
+        "OWN": ("b" if is_cut_off else "d", "b'4'"),
     }
     assert recording.known_variables == {"FOO", "BAR", "SAME", "OWN"}
 

@@ -80,6 +80,13 @@ async def test_a_recording_has_the_contexts_of_imports(recording: Recording) -> 
     assert list(recording.modules) == ["torch"]
 
 
+async def test_a_variable_that_was_changed_for_a_time_is_known_and_not_one_of_the_script(recording: Recording) -> None:
+    os.write(recording.write_fd, HELLO + b"*HOME\t\n*FOO\t\n=FOO\tb'1'\n")
+    await _complete(recording)
+    assert recording.known_variables == {"HOME", "FOO"}
+    assert recording.variables == {"FOO": ("", "b'1'")}
+
+
 async def test_another_first_line_is_no_greeting(recording: Recording) -> None:
     os.write(recording.write_fd, b"Downloading the data\ntorch\t/lib/torch.py\n")
     await _complete(recording)

@@ -21,6 +21,9 @@ _ROWS = {
     "a worker sets FOO, which no recorded worker has set, and an import may have read it": (
         "test_changed_variables.py::test_after_a_variable_of_later_rounds_the_next_round_is_cold_and_then_right"
     ),
+    "a worker has set or imported FOO since the imports were repeated": (
+        "test_changed_variables.py::test_a_variable_that_another_rank_sets_after_the_zygote_was_built_counts"
+    ),
     "FOO differs from what the modules were imported with": (
         "test_faults.py::test_each_start_that_differs_is_cold_and_names_the_difference"
     ),

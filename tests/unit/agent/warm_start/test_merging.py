@@ -11,15 +11,17 @@ from elasticjob_api.import_profile import ImportProfile
 _ORDERS = st.lists(st.sampled_from("abcdefgh"), unique=True)
 
 
-@given(_ORDERS, _ORDERS, st.data())
-def test_up_to_the_common_module_the_other_worker_has_begun_all(
-    mine: list[str], theirs: list[str], data: st.DataObject
+@given(mine=_ORDERS, theirs=_ORDERS, data=st.data(), is_cut_off=st.booleans())
+def test_up_to_the_common_module_the_other_worker_has_begun_none_later(
+    *, mine: list[str], theirs: list[str], data: st.DataObject, is_cut_off: bool
 ) -> None:
-    begun = theirs[: data.draw(st.integers(0, len(theirs)))]
-    common = ModuleOrder(mine).common(ModuleOrder(theirs), begun[-1] if begun else "")
+    place = data.draw(st.integers(0, len(theirs)))
+    before, later = theirs[:place], theirs[place:]
+    common = ModuleOrder(mine).common(ModuleOrder(theirs), before[-1] if before else "", is_cut_off=is_cut_off)
     count = mine.index(common) + 1 if common else 0
-    assert set(mine[:count]) <= set(begun)
-    assert count == len(mine) or mine[count] not in begun
+    unsafe = set(mine) - set(before) if is_cut_off else set(later)
+    assert unsafe.isdisjoint(mine[:count])
+    assert count == len(mine) or mine[count] in unsafe
 
 
 @given(_ORDERS, st.sampled_from(["", *"abcdefgh"]), st.sampled_from(["", *"abcdefgh"]))

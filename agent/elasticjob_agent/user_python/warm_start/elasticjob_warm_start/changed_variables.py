@@ -5,9 +5,9 @@ after such a change. So the agent compares them with those that recorded workers
 """
 
 import ctypes
+import os
 
 from . import libc
-from .originals import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class ChangedVariables:
         module of the script, whose cycles Python would not collect at its end.
         """
         slot = self._address + worker % self._slots * _SLOT_BYTES
-        pid = os.getpid()
+        getpid = os.getpid
+        pid = getpid()
         noted: "set[bytes]" = set()
         used = 0
         ctypes.memset(slot, 0, 1)
@@ -59,7 +60,7 @@ class ChangedVariables:
         def note(name: bytes) -> None:
             nonlocal used
             line = name + b"\n\0"
-            if name in noted or used + len(line) > _SLOT_BYTES or name not in read or os.getpid() != pid:
+            if name in noted or used + len(line) > _SLOT_BYTES or name not in read or getpid() != pid:
                 return
             noted.add(name)
             ctypes.memmove(slot + used, line, len(line))

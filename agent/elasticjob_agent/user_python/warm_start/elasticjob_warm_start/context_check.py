@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _BESIDE = "beside:"
 _SENTENCES = {
+    "environ": "is imported while `os.environ` is another object",
     "with": "is imported while torch computes without gradients, as in `torch.no_grad()`",
     "coroutine": "is imported by a coroutine or in an event loop",
     "thread": "is imported in a thread or a greenlet",

@@ -63,7 +63,7 @@ class ImportCheck:
         changed = self.first_changed()
         if changed:
             return changed + " has changed since it was imported"
-        for folder in self._searched(package_folders):
+        for folder in _searched(self._folders, package_folders):
             for name in _modules_in(folder):
                 if name in self._top_level:
                     return "{} in {} would hide the imported module".format(name, folder)
@@ -72,11 +72,27 @@ class ImportCheck:
                 return "an import has listed the distributions, without {} in {}".format(unknown, folder)
         return ""
 
-    def _searched(self, package_folders: "list[str]") -> "list[str]":
-        """Return the folders and archives that the script searches besides those of installed packages."""
-        own = [os.path.realpath(each) for each in _script_folder()]
-        others = [os.path.realpath(each) for each in (*self._folders, *sys.path)]
-        return list(dict.fromkeys([*own, *(each for each in others if not is_below(each, package_folders))]))
+
+def modules_beside(folders: "Iterable[str]", package_folders: "list[str]") -> "set[str]":
+    """Return what the script could import besides installed packages; `folders` are those that it adds to sys.path.
+
+    A folder without __init__ counts, too: nothing of that name is installed, if a package has asked in vain.
+    """
+    searched = _searched(folders, package_folders)
+    return {name.partition(".")[0] for folder in searched for name in (*_modules_in(folder), *_folders_in(folder))}
+
+
+def _folders_in(folder: str) -> "list[str]":
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return [entry.name for entry in entries if entry.name.isidentifier() and entry.is_dir()]
+    return []
+
+
+def _searched(folders: "Iterable[str]", package_folders: "list[str]") -> "list[str]":
+    """Return the folders and archives that the script searches besides those of installed packages."""
+    own = [os.path.realpath(each) for each in _script_folder()]
+    others = [os.path.realpath(each) for each in (*folders, *sys.path)]
+    return list(dict.fromkeys([*own, *(each for each in others if not is_below(each, package_folders))]))
 
 
 def changed_times(paths: "Iterable[str]") -> "dict[str, int]":

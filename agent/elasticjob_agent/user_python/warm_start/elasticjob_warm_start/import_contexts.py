@@ -34,6 +34,7 @@ class ImportContexts:
         self._modules = sys.modules
         self._origin_of = entry.origin_of
         self._blocks = WithBlockCache()
+        self._environ = id(os.environ)  # a reference would keep it, and its attributes, at the end of Python
         self._texts: "dict[str, str]" = {}
         self._outer: "dict[str, str]" = {}
         """Module → the installed one whose own import goes on around the import of it."""
@@ -41,9 +42,10 @@ class ImportContexts:
     def text(self, name: str) -> str:
         """Return `KIND:MODULE` for a module whose import has begun in a context, else an empty text.
 
-        KIND is `coroutine`, `thread`, `call` for a `with` block, or `with` if torch computes without gradients there.
-        It is empty if MODULE has such a text itself. MODULE is the one whose own import goes on around this one; it is
-        empty if the script imports. KIND is `beside` for a module that is not installed, and that MODULE imports.
+        KIND is `environ` if `os.environ` is another object then, `coroutine`, `thread`, `call` for a `with` block, or
+        `with` if torch computes without gradients there. It is empty if MODULE has such a text itself. MODULE is the
+        one whose own import goes on around this one; it is empty if the script imports. KIND is `beside` for a module
+        that is not installed, and that MODULE imports.
         """
         outer = self._outer.get(name)
         return "beside:" + outer if outer and not self._is_installed(name) else self._texts.get(name, "")
@@ -73,6 +75,8 @@ class ImportContexts:
         else:
             outer = ""
             kind = self._outermost_kind(outermost) or kind
+            if id(os.environ) != self._environ:
+                kind = "environ"
             if kind in ("", "call") and is_of_script and self._computes_without_gradients():
                 kind = "with"
         if kind or outer in self._texts:

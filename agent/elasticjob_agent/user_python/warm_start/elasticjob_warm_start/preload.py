@@ -18,7 +18,7 @@ from .context_check import ContextCheck
 from .data_files import DataFiles
 from .distributions import can_be_listed, distributions_in
 from .environment import RecordingEnvironment
-from .import_check import ImportCheck, changed_times, path_files
+from .import_check import ImportCheck, changed_times, modules_beside, path_files
 from .import_watch import ImportWatch
 from .missing_modules import MissingModules
 from .paused_collector import PausedCollector
@@ -108,7 +108,7 @@ class Preload:
         self._path = list(sys.path)
         distributions = distributions_in([*self.folders, *sys.path])
         collector = PausedCollector()
-        missing = MissingModules(modules)
+        missing = MissingModules(modules, modules_beside(plan["folders"], self.folders))  # type: ignore[arg-type]
         self._contexts = contexts = ContextCheck(plan.get("contexts", {}), modules, self._denied)  # type: ignore[arg-type]
         try:
             self._compare("code before the script")
@@ -121,8 +121,8 @@ class Preload:
             contexts.stop()
             collector.end()
             self._watch.unsafe.update(contexts.refused)
-            for package, name in missing.stop().items():
-                self._watch.unsafe.setdefault(package, "imports {}, which is not installed".format(name))
+            for package, what in missing.stop().items():
+                self._watch.unsafe.setdefault(package, what)
             data = self._watched(self._data_files.stop())
             self.environment.stop()  # before its dict is given back
             self._watch.stop([collector.replaced, self.environment.replaced, self._data_files.replaced])

@@ -1,12 +1,13 @@
 """Record the imports of one worker for the agent.
 
 The first line on the pipe is the greeting: a few facts about this interpreter, as a Python literal. Then there are
-five kinds of lines, with a tab in each:
+six kinds of lines, with a tab in each:
 
     +NAME<tab>         a module whose import has begun, and goes on
     NAME<tab>FILE      an imported module and the file from which it came (or `built-in`, `frozen`, nothing)
     <tab>FOLDER        an entry that sys.path has got since Python started, in which modules may hide others
     =NAME<tab>VALUE    an environment variable that has another value since, as `ascii` writes it; `None` without one
+    *NAME<tab>         a variable that is changed now; it may get its value back before an import sees the change
     ~NAME<tab>CONTEXT  comes before the line of a module whose import has begun in a context; see import_contexts.py
 
 The pipe never blocks the worker. A line that is lost only makes a later start slower: a module without a line is not
@@ -33,6 +34,7 @@ _MAX_PENDING = 500
 _PIPE_BUF = 4096
 """A write of at most this length is never cut."""
 _MAX_FD = 1023
+_MAX_NAMES = 2000
 
 
 def start(fd: int) -> None:
@@ -145,6 +147,7 @@ class ImportRecorder:
         self._environment = _noting_environment(self._note_change)
         self._variables = dict(self._environment)
         self._decode = os.fsdecode
+        self._noted: "set[bytes]" = set()
 
     @staticmethod
     def _identity(fd: int, fstat: object = os.fstat) -> "tuple[int, int]":
@@ -154,9 +157,9 @@ class ImportRecorder:
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Write the modules that have been found since; a forked child of the worker records nothing."""
         del path, target
-        if self._fd < 0 or self._getpid() != self._pid:
-            return
         try:
+            if not self._is_open():
+                return
             self._write_news()
             if len(self._pending) < _MAX_PENDING:
                 self._contexts.judge(name, sys._getframe(1))
@@ -168,10 +171,10 @@ class ImportRecorder:
             return
 
     def _note_change(self, name: bytes) -> None:
-        """Write a variable that the script changes now: no import may come after that."""
-        del name
-        if self._fd >= 0 and self._getpid() == self._pid:
-            self._write_news()  # an error in it is dropped, as above
+        """Write the name of a variable that the script changes for the first time; an error is dropped, as above."""
+        if name not in self._noted and len(self._noted) < _MAX_NAMES and self._is_open():
+            self._noted.add(name)
+            self._write_name("*" + self._decode(name), "")
 
     def _await_end(self, name: str) -> None:
         # Python holds a lock of this module for the time of the import, and nothing else keeps it.
@@ -182,18 +185,29 @@ class ImportRecorder:
     def _end(self, name: str) -> None:
         """Write a module whose import has ended; one that has failed is not there."""
         self._ends.pop(name, None)
-        if self._fd < 0 or self._getpid() != self._pid:
-            return
         try:
-            self._write_news()
+            if self._is_open():
+                self._write_news()
         except Exception:  # noqa: BLE001 - as above
             return
 
     def _write_news(self) -> None:
+        self._write_modules()
+        # After the modules: one whose import has begun, and asks for another now, has set them.
+        if self._environment != self._variables:
+            self._write_variables()
+
+    def _is_open(self) -> bool:
+        """Whether this process may write to the pipe."""
         # A script may close all descriptors, and open a file of its own under this number.
-        if self._identity(self._fd) != self._pipe:
+        try:
+            if self._fd >= 0 and self._identity(self._fd) != self._pipe:
+                self._fd = -1
+        except OSError:
             self._fd = -1
-            return
+        return self._fd >= 0 and self._getpid() == self._pid
+
+    def _write_modules(self) -> None:
         for folder in sys.path:
             if folder not in self._folders:
                 self._write_line("", folder)
@@ -211,18 +225,18 @@ class ImportRecorder:
             elif name not in self._begun:
                 self._write_line("+" + name, "")
                 self._begun.add(name)
-        # After the modules: one whose import has begun, and asks for another now, has set them.
-        if self._environment != self._variables:
-            self._write_variables()
 
     def _write_variables(self) -> None:
         now = dict(self._environment)
         for key in [key for key in {**self._variables, **now} if self._variables.get(key) != now.get(key)]:
             name, value = "=" + self._decode(key), ascii(now.get(key))
-            if "\t" not in name and "\n" not in name:
-                # A text that is too long is left out: the variable then counts as one of the script.
-                self._write_line(name, value if len(name) + len(value) < _PIPE_BUF // 2 else "")
+            # A text that is too long is left out: the variable then counts as one of the script.
+            self._write_name(name, value if len(name) + len(value) < _PIPE_BUF // 2 else "")
         self._variables = now
+
+    def _write_name(self, name: str, text: str) -> None:
+        if "\t" not in name and "\n" not in name:
+            self._write_line(name, text)
 
     def _write_line(self, name: str, text: str) -> None:
         line = "{}\t{}\n".format(name, text).encode("utf-8", "surrogateescape")
