@@ -30,7 +30,7 @@ class ImportSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ImportsAtOneTime:
+class ImportSnapshot:
     """The imports that a source has had at one time."""
 
     modules: Mapping[str, str]
@@ -40,9 +40,9 @@ class ImportsAtOneTime:
     known_variables: Collection[str]
 
 
-def copy_of(source: ImportSource) -> ImportsAtOneTime:
+def copy_of(source: ImportSource) -> ImportSnapshot:
     """Return what this source has now: that of a recording grows."""
-    return ImportsAtOneTime(
+    return ImportSnapshot(
         dict(source.modules),
         list(source.folders),
         dict(source.variables),

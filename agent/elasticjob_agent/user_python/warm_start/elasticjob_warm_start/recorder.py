@@ -158,7 +158,7 @@ class ImportRecorder:
         """Write the modules that have been found since; a forked child of the worker records nothing."""
         del path, target
         try:
-            if not self._is_open():
+            if not self._check_pipe():
                 return
             self._write_news()
             if len(self._pending) < _MAX_PENDING:
@@ -172,7 +172,7 @@ class ImportRecorder:
 
     def _note_change(self, name: bytes) -> None:
         """Write the name of a variable that the script changes for the first time; an error is dropped, as above."""
-        if name not in self._noted and len(self._noted) < _MAX_NAMES and self._is_open():
+        if name not in self._noted and len(self._noted) < _MAX_NAMES and self._check_pipe():
             self._noted.add(name)
             self._write_name("*" + self._decode(name), "")
 
@@ -186,7 +186,7 @@ class ImportRecorder:
         """Write a module whose import has ended; one that has failed is not there."""
         self._ends.pop(name, None)
         try:
-            if self._is_open():
+            if self._check_pipe():
                 self._write_news()
         except Exception:  # noqa: BLE001 - as above
             return
@@ -197,8 +197,8 @@ class ImportRecorder:
         if self._environment != self._variables:
             self._write_variables()
 
-    def _is_open(self) -> bool:
-        """Whether this process may write to the pipe."""
+    def _check_pipe(self) -> bool:
+        """Return whether this process may write to the pipe; if not, it never does again."""
         # A script may close all descriptors, and open a file of its own under this number.
         try:
             if self._fd >= 0 and self._identity(self._fd) != self._pipe:
