@@ -39,6 +39,8 @@ class ImportProfile:
     folders: tuple[str, ...]
     variables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Environment variables that the script has changed: the module imported before that, and never the value."""
+    given_variables: tuple[str, ...] = ()
+    """Those of them that the workers' environment had already; such a variable may be the reason for a denial."""
     known_variables: tuple[str, ...] = ()
     """All environment variables that a worker has changed there, also after its imports."""
     contexts: Mapping[str, str] = field(default_factory=dict)
@@ -60,6 +62,7 @@ def encode_profile(profile: ImportProfile) -> bytes | None:
         "modules": dict(profile.modules),
         "folders": profile.folders,
         "variables": {name: module for name, (module, _) in profile.variables.items()},
+        "given_variables": profile.given_variables,
         "known_variables": list(filter(_is_printable, profile.known_variables)),
         "contexts": dict(profile.contexts),
         "files": dict(profile.files),
@@ -102,6 +105,7 @@ def _profile(value: Mapping[str, Any]) -> ImportProfile | None:
             _printable(name): (_text(module, _MAX_NAME), "")
             for name, module in _entries(value.get("variables", {}))  # a release before did not have them
         },
+        given_variables=_variables(value["given_variables"]),
         known_variables=_variables(value["known_variables"]),  # without them, the variables are those of one rank
         contexts={
             _text(name, _MAX_NAME): _context(text)

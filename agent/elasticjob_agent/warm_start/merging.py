@@ -95,6 +95,7 @@ def add_to_profile(profile: ImportProfile, other: ImportProfile) -> ImportProfil
     return replace(
         profile,
         variables=variables,
+        given_variables=tuple(sorted({*profile.given_variables, *other.given_variables})),
         contexts=contexts,
         known_variables=tuple(sorted({*profile.known_variables, *other.known_variables})),
         denied=tuple(sorted({*profile.denied, *other.denied})) if added else profile.denied,

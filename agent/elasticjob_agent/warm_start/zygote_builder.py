@@ -150,6 +150,8 @@ class ZygoteBuilder:
         path, modified_ns = profile.interpreter
         is_same = not program.is_script and program.interpreter == path and Path(path).stat().st_mtime_ns == modified_ns
         _refuse("" if is_same else "the command does not start the interpreter of the recording")
+        for name in {*_given(profile.variables, command)}.symmetric_difference(profile.given_variables):
+            raise NotEligibleError(f"{name} is in the environment of one of the two pods only")
 
     async def build(
         self, command: Command, imports: ImportSource, *, expected: ImportProfile | None = None
@@ -264,16 +266,18 @@ class ZygoteBuilder:
     def _profile(self, command: Command, imports: ImportSource, report: PreloadReport) -> ImportProfile:
         files = {path: report.files[path] for path in imports.modules.values() if path in report.files}
         interpreter = report.greeting.executable if report.greeting else ""
+        variables = {
+            name: (module, "")
+            for name, module in report.script_variables.items()
+            if name not in self._set_by_packages(report)
+        }
         return ImportProfile(
             command=command_digest(command.argv),
             interpreter=(interpreter, Path(interpreter).stat().st_mtime_ns),
             modules=imports.modules,
             folders=tuple(imports.folders),
-            variables={
-                name: (module, "")
-                for name, module in report.script_variables.items()
-                if name not in self._set_by_packages(report)
-            },
+            variables=variables,
+            given_variables=_given(variables, command),
             known_variables=tuple(sorted({*imports.known_variables, *self._late})),
             contexts=dict(imports.contexts),
             files=files,
@@ -301,6 +305,11 @@ class ZygoteBuilder:
     def _set_by_packages(self, report: PreloadReport) -> frozenset[str]:
         """Return the variables that are set by packages which this zygote has not imported."""
         return frozenset() if self._of_script is None else frozenset(report.script_variables) - self._of_script
+
+
+def _given(variables: Iterable[str], command: Command) -> tuple[str, ...]:
+    """Return those of these variables that the command gives to its worker."""
+    return tuple(sorted(name for name in variables if name in command.env))
 
 
 def _refuse(reason: str) -> None:

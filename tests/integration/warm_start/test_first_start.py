@@ -425,3 +425,22 @@ async def test_a_variable_that_the_recorded_worker_sets_later_is_no_reason_on_an
         )
         await node.forked_ahead()
     assert sentences() == []
+
+
+async def test_a_variable_that_is_set_in_the_pods_environment_by_now_is_recorded_anew(
+    node: WarmNode, renew: Renew, sentences: Sentences
+) -> None:
+    """The line of the log asks for that: else the package would be left out as long as the profile is kept."""
+    node.package("trap", "import os\nvalue = os.environ.get('FOO')")
+    node.script("import decimal\nos.environ.setdefault('FOO', '1')\nimport trap, fractions" + SHOW.format("trap.value"))
+    await _record(node, renew)
+    node.env["FOO"] = "2"
+    assert await node.start() == [False, False]
+    assert await shown(node) == ["2", "2"]
+    await node.forked_ahead()
+    assert await node.restart() == [True, True]
+    assert await shown(node) == ["2", "2"]
+    assert sentences() == [
+        "not preloaded: trap (reads FOO, which the script has set or removed before)",
+        "not warm: the recording of another node was not used: FOO is in the environment of one of the two pods only",
+    ]

@@ -16,6 +16,8 @@ PROFILE = ImportProfile(
     interpreter=("/usr/bin/python3.11", 5),
     modules={"torch": "/usr/lib/python3/torch/__init__.py", "é": "", "é.part": "/usr/lib/python3/torch/__init__.py"},
     folders=("/opt/\udcff",),
+    variables={"FOO": ("torch", "")},
+    given_variables=("FOO",),
     known_variables=("FOO", "HF_HOME"),
     contexts={"é": "with:", "é.part": ":torch._dynamo", "torch": "call:é"},
     files={"/usr/lib/python3/torch/__init__.py": 1_700_000_000_123_456_789},
@@ -41,7 +43,7 @@ def test_a_newer_writer_may_add_fields() -> None:
     assert decode_profile(zlib.compress(json.dumps(value).encode())) == PROFILE
 
 
-@pytest.mark.parametrize("missing", ["contexts", "known_variables"])
+@pytest.mark.parametrize("missing", ["contexts", "given_variables", "known_variables"])
 def test_a_profile_of_an_older_writer_is_none(missing: str) -> None:
     """Nothing shows then that its imports had no context, and which variables other ranks than the first one set."""
     value = {name: each for name, each in _VALUE.items() if name != missing}
