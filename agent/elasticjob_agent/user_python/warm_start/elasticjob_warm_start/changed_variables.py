@@ -7,12 +7,11 @@ after such a change. So the agent compares them with those that recorded workers
 import ctypes
 import os
 
-from . import libc
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+_getpid, _fsencode = os.getpid, os.fsencode  # an import may replace those in os
 _SLOT_BYTES = 1 << 10
 """The memory of one worker: names, each with a newline, up to the first NUL. The agent has the same number."""
 
@@ -24,7 +23,7 @@ class ReadNames:
         self, *, names: "Iterable[str]", in_c: "Iterable[bytes]", without: "Iterable[bytes]", are_all: bool
     ) -> None:
         """`names` were read, and those that begin with `in_c` may be; with `are_all`, all but those `without`."""
-        self._names = frozenset(map(os.fsencode, names))
+        self._names = frozenset(map(_fsencode, names))
         self._in_c = tuple(in_c)
         self._without = frozenset(without)
         self._are_all = are_all
@@ -37,11 +36,9 @@ class ReadNames:
 class ChangedVariables:
     """The memory of all workers of a zygote; it is shared with the agent."""
 
-    def __init__(self, fd: int) -> None:
-        """Map this memory file, and close it. Raise OSError if that is not possible."""
-        size = os.fstat(fd).st_size
-        self._address = libc.map_shared(fd, size)
-        os.close(fd)
+    def __init__(self, address: int, size: int) -> None:
+        """Use this memory, which forks share."""
+        self._address = address
         self._slots = size // _SLOT_BYTES
 
     def noting(self, worker: int, read: ReadNames) -> "Callable[[bytes], None]":
@@ -51,7 +48,7 @@ class ChangedVariables:
         module of the script, whose cycles Python would not collect at its end.
         """
         slot = self._address + worker % self._slots * _SLOT_BYTES
-        getpid = os.getpid
+        getpid = _getpid
         pid = getpid()
         noted: "set[bytes]" = set()
         used = 0

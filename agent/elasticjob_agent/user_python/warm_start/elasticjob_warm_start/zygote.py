@@ -63,7 +63,7 @@ class Zygote:
         _flush()
         _send_report(self._agent, report)
         del report  # its places are free now, too
-        self._state.changed_variables = ChangedVariables(self._variables_fd)
+        self._state.changed_variables = self._map_variables()
         self._filling = free_places.fill()
         gc.freeze()
         while True:
@@ -88,6 +88,12 @@ class Zygote:
                 return
             _close(fds)
             _send(self._agent, {"failed": failure} if failure else {"forked": True})
+
+    def _map_variables(self) -> ChangedVariables:
+        size = os.fstat(self._variables_fd).st_size
+        changed = ChangedVariables(libc.map_shared(self._variables_fd, size), size)
+        os.close(self._variables_fd)
+        return changed
 
     def _fork_all(self, fds: "list[int]") -> "tuple[int | None, str]":
         """Fork a worker for each of these sockets; return its socket in a worker, and here why not all are forked."""
