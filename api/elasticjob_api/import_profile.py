@@ -21,7 +21,8 @@ _MAX_COMMAS, _MAX_BRACKETS = 100_000, 1000
 """In the text: more is no profile, and is not parsed. Each value of JSON takes many times its text in memory."""
 _MAX_NAME, _MAX_PATH = 300, 4096
 _MAX_TIME_NS = 1 << 63
-_CONTEXTS = frozenset({"", "with", "call", "coroutine", "thread", "beside", "environ"})
+CONTEXT_KINDS = ("beside", "environ", "thread", "coroutine", "with", "call", "")
+"""Of the contexts of an import, those that exclude more first; the last is that of another module."""
 _VERSION = 1
 _DIGEST = "sha256:"
 _MAX_SECONDS = 600.0
@@ -213,4 +214,4 @@ def is_module_name(name: str) -> bool:
 def is_context(text: str) -> bool:
     """Whether this is KIND:MODULE, as the recorder writes the context of an import; each part may be empty."""
     kind, colon, module = text.partition(":")
-    return bool(colon) and kind in _CONTEXTS and (not module or is_module_name(module))
+    return bool(colon) and kind in CONTEXT_KINDS and (not module or is_module_name(module))

@@ -41,11 +41,7 @@ class _Store:
     def __init__(self) -> None:
         self.data: bytes | None = None
 
-    async def load(self) -> bytes | None:
-        """Return the profile."""
-        return self.data
-
-    async def load_own(self) -> tuple[bytes | None, int]:
+    async def load(self) -> tuple[bytes | None, int]:
         """Return the profile, which has no revision."""
         return self.data, 0
 

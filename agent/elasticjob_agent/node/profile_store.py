@@ -27,25 +27,18 @@ class EtcdProfileStore:
         self._own, self._earlier = keys.import_profile, keys.earlier_import_profile
         self._writer = writer
 
-    async def load(self) -> bytes | None:
-        """Return the profile; None if there is none, or etcd does not answer."""
+    async def load(self) -> tuple[bytes | None, int]:
+        """Return the profile, and the revision of the job's own one, else 0; None without one, or without etcd."""
         try:
             async with asyncio.timeout(READ_S):
-                found = await self._etcd.get(self._own) or await self._etcd.get(self._earlier)
+                if own := await self._etcd.get(self._own):
+                    return own.value, own.mod_revision
+                earlier = await self._etcd.get(self._earlier)
         except (EtcdError, TimeoutError) as error:
             text = str(error) or f"no answer within {READ_S:g} s"
             log.info("warm start: the import profile was not read: %s", text)
-            return None
-        return found.value if found else None
-
-    async def load_own(self) -> tuple[bytes | None, int]:
-        """Return the profile that the job has written, and its revision; None and 0 without one, or without etcd."""
-        try:
-            async with asyncio.timeout(READ_S):
-                found = await self._etcd.get(self._own)
-        except (EtcdError, TimeoutError):
             return None, 0
-        return (found.value, found.mod_revision) if found else (None, 0)
+        return (earlier.value if earlier else None), 0
 
     async def save(self, data: bytes, revision: int) -> bool:
         """Replace the job's own profile, if it still has this revision and the session of this agent has not ended.

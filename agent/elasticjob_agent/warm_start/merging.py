@@ -3,15 +3,11 @@
 All import the same modules, usually. But some ranks alone may set a variable, or import a module in a context.
 """
 
-import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from elasticjob_agent.warm_start.import_source import ImportSource
-from elasticjob_api.import_profile import ImportProfile
-
-_KINDS = ("beside", "environ", "thread", "coroutine", "with", "call")
-"""Of the contexts of an import, those that exclude more first."""
+from elasticjob_api.import_profile import CONTEXT_KINDS, ImportProfile
 
 
 class ModuleOrder:
@@ -54,9 +50,7 @@ def merge_contexts(*each: Mapping[str, str]) -> dict[str, str]:
 
 
 def _exclusion(text: str) -> int:
-    with contextlib.suppress(ValueError):
-        return _KINDS.index(text.partition(":")[0])
-    return len(_KINDS)  # it has the context of another module
+    return CONTEXT_KINDS.index(text.partition(":")[0])
 
 
 def find_change(judged: ImportSource, now: ImportSource, begun: Iterable[str]) -> str:

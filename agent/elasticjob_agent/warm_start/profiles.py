@@ -18,11 +18,8 @@ _WRITER = ("GROUP_RANK", "0")
 class ProfileStore(Protocol):
     """Keeps a profile where all nodes of a job find it."""
 
-    async def load(self) -> bytes | None:
-        """Return the profile, None if there is none."""
-
-    async def load_own(self) -> tuple[bytes | None, int]:
-        """Return the profile that this job has written, and its revision; None and 0 if there is none."""
+    async def load(self) -> tuple[bytes | None, int]:
+        """Return the profile, None if there is none, and its revision: 0 if this job has not written it."""
 
     async def save(self, data: bytes, revision: int) -> bool:
         """Replace the job's own profile of this revision; return False if a later attempt may succeed."""
@@ -38,18 +35,17 @@ class Profiles:
 
     async def read(self, commands: Sequence[Command]) -> ImportProfile | None:
         """Return the profile that fits these workers, None if there is none."""
-        data = await self._store.load()
+        data, _ = await self._store.load()
         profile = decode_profile(data) if data else None
         return profile if profile and profile.command == command_digest(commands[0].argv) else None
 
     async def write(self, command: Command, profile: ImportProfile) -> None:
         """Keep this profile for other nodes, or what it adds to that of the node which writes."""
-        own, revision = await self._store.load_own()
-        found = own or await self._store.load()
+        found, revision = await self._store.load()
         current = _same_command(decode_profile(found) if found else None, profile)
         variable, value = _WRITER
         if command.env.get(variable) == value:
-            new = add_to_profile(profile, current) if current and own else profile
+            new = add_to_profile(profile, current) if current and revision else profile
         elif current:
             new = add_to_profile(current, profile)
         else:  # the other node has not finished its imports

@@ -72,7 +72,8 @@ class ReadyZygote:
         if self.compared == news:  # it takes milliseconds, and a round waits for it
             return ""
         change = find_change(self.judged, recording, recording.begun)
-        self.compared = self.compared if change else news
+        if not change:
+            self.compared = news
         return change
 
     @property

@@ -287,11 +287,11 @@ async def test_a_profile_that_could_not_be_written_is_written_after_a_later_roun
     node.script()
     await node.start()
     await node.forked_ahead()
-    assert await store.load() is None
+    assert (await store.load())[0] is None
     sessions.append(session)
     assert await node.restart() == [True, True]
     await node.settled()
-    assert await store.load() is not None
+    assert (await store.load())[0] is not None
 
 
 async def test_a_node_that_imports_something_else_starts_cold(
@@ -319,22 +319,22 @@ async def test_a_session_that_has_ended_writes_no_profile(
     caplog.set_level(logging.INFO, logger="elasticjob_agent")
     store = EtcdProfileStore(etcd, keys, lambda: session)
     await store.save(b"early", 0)
-    assert await store.load() == b"early"
+    assert (await store.load())[0] == b"early"
     await etcd.lease_revoke(session.lease)
     lease = await etcd.lease_grant(60.0)
     newer = SessionIdentity(keys, session.member, lease.id)
     await etcd.txn(Txn((), (Put(newer.node_key, b"{}", lease.id),)))
-    _, revision = await store.load_own()
+    _, revision = await store.load()
     assert await EtcdProfileStore(etcd, keys, lambda: newer).save(b"newer", revision)
-    _, revision = await store.load_own()
+    _, revision = await store.load()
     assert not await store.save(b"late", revision)
-    assert await store.load() == b"newer"
+    assert (await store.load())[0] == b"newer"
     assert caplog.messages == [
         "warm start: the import profile was not written: another node has, or our session has ended"
     ]
     assert not await EtcdProfileStore(etcd, keys, lambda: None).save(b"none", revision)
     assert not await EtcdProfileStore(etcd, keys, lambda: newer).save(b"of another revision", revision - 1)
-    assert await store.load() == b"newer"
+    assert (await store.load())[0] == b"newer"
 
 
 def test_the_first_workers_of_a_joiner_are_warm(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
@@ -374,7 +374,7 @@ async def test_another_node_adds_the_variables_that_only_its_ranks_set(
     await node.forked_ahead()
 
     async def variables() -> object:
-        profile = decode_profile(await store.load() or b"")
+        profile = decode_profile((await store.load())[0] or b"")
         return profile and (profile.variables, profile.denied[-1:])
 
     await aeventually(lambda: not second._profiles.is_unwritten, what="the second node's write")  # type: ignore[union-attr]
@@ -411,7 +411,7 @@ async def test_a_variable_that_the_recorded_worker_sets_later_is_no_reason_on_an
     mark.touch()
 
     async def is_known() -> bool:
-        profile = decode_profile(await store.load() or b"")
+        profile = decode_profile((await store.load())[0] or b"")
         return profile is not None and profile.known_variables == ("FOO",)
 
     _: bool = await aeventually(is_known, what="a profile with the variable")

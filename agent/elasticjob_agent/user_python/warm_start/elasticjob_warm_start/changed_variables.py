@@ -48,8 +48,7 @@ class ChangedVariables:
         module of the script, whose cycles Python would not collect at its end.
         """
         slot = self._address + worker % self._slots * _SLOT_BYTES
-        getpid = _getpid
-        pid = getpid()
+        pid = _getpid()
         noted: "set[bytes]" = set()
         used = 0
         ctypes.memset(slot, 0, 1)
@@ -57,7 +56,7 @@ class ChangedVariables:
         def note(name: bytes) -> None:
             nonlocal used
             line = name + b"\n\0"
-            if name in noted or used + len(line) > _SLOT_BYTES or name not in read or getpid() != pid:
+            if name in noted or used + len(line) > _SLOT_BYTES or name not in read or _getpid() != pid:
                 return
             noted.add(name)
             ctypes.memmove(slot + used, line, len(line))

@@ -49,9 +49,8 @@ class Preload:
                 (packages, and modules of others). It also has "varying" (variables) and "folders" (entries that the
                 earlier worker had added to sys.path). It has "variables" that were changed in that worker, each with
                 the module imported before that, and the value. "contexts" has modules, each with its text of
-                import_contexts.py. "read_in_c" has first letters
-                of variables. If one of its "files" has another time of
-                modification, nothing is imported. "script" is the module that `-m` runs.
+                import_contexts.py. "read_in_c" has first letters of variables. If one of its "files" has another
+                time of modification, nothing is imported. "script" is the module that `-m` runs.
             own_descriptors: are ours; they are not in a forked worker.
             modules_before: the modules that Python has loaded by itself.
         """
@@ -130,8 +129,7 @@ class Preload:
                 self._watch.unsafe.setdefault(package, "reads all variables when it is imported")
         _fork_once()
         report = self._report(modules)
-        report["script_variables"] = {name: variables[name][0] for name in sorted(self.environment.script_variables)}
-        report["script_reads"] = {name: sorted(readers) for name, readers in self.environment.script_reads.items()}
+        report.update(self._script_changes(variables))
         # A file that has changed since it was read has its old time here, so that the first check finds it.
         files: "dict[str, int]" = report["files"]  # type: ignore[assignment]
         files.update((path, time_ns) for path, time_ns in before.items() if path in files)
@@ -261,6 +259,13 @@ class Preload:
             "tracer": recorder.has_tracer(),
             "top_level": sorted({name.partition(".")[0] for name in added}),
             "files": {**_modification_times(map(_origin_in_spec, loaded)), **path_files(self.folders)},
+        }
+
+    def _script_changes(self, variables: "dict[str, list[str]]") -> "dict[str, object]":
+        """Return the parts of the report about variables of the script; `variables` are all that were changed."""
+        return {
+            "script_variables": {name: variables[name][0] for name in sorted(self.environment.script_variables)},
+            "script_reads": {name: sorted(readers) for name, readers in self.environment.script_reads.items()},
         }
 
     def _reads(self) -> "dict[str, list[str]]":
