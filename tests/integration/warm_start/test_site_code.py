@@ -257,6 +257,21 @@ async def test_a_sitecustomize_that_patches_modules_is_no_reason(node: WarmNode,
     assert (sentences(), b"Traceback" in node.preload.data) == ([], False)
 
 
+async def test_a_module_beside_the_script_is_not_looked_for_by_the_sitecustomize(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    """The one that looks for it is the zygote itself, for which our own sitecustomize calls."""
+    node.package("sitecustomize", "")
+    (node.work / "beside.py").write_text("")
+    node.script("import beside, decimal, sys" + SHOW.format("sys.modules['sitecustomize'].__file__"))
+    await node.start()
+    own = [str(node.packages / "sitecustomize.py")] * 2
+    assert await shown(node) == own
+    await node.forked_ahead()
+    assert await node.restart() == [True, True]
+    assert (await shown(node), sentences()) == (own, [])
+
+
 def _before_build(node: WarmNode, change: Callable[[], object]) -> None:
     """Let this change happen when the workers have been recorded, right before the zygote is built."""
     check = node.starter._builder.check

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _STDLIB = os.path.dirname(os.__file__) + os.sep
+_OWN_ENTRY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "site", "")
+"""The folder of our `sitecustomize`, which has the name of the user's."""
 _SITE_PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
 
@@ -32,10 +34,13 @@ def is_installed(file: str) -> bool:
 def calling_package(frame: "FrameType | None") -> str:
     """Return the package whose code has called functions of Python, and these this frame.
 
-    A module of Python that is being imported counts itself: it may keep what it gets.
+    A module of Python that is being imported counts itself: it may keep what it gets. The text is empty if we have
+    called the functions.
     """
     innermost = ""
     while frame is not None:
+        if frame.f_code.co_filename.startswith(_OWN_ENTRY):
+            return ""
         package = package_of(frame.f_globals)
         if not is_own_module(package):
             if frame.f_code.co_name == "<module>" or not is_standard_library(frame.f_code.co_filename):
