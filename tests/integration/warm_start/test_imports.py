@@ -392,8 +392,11 @@ async def test_a_zygote_that_led_to_a_warm_start_does_not_count(make_node: MakeN
         assert await node.restart() == [True, True]
         await node.ran()
         await node.forked_ahead()
+        ready = node.starter._zygote.ready
+        assert ready
         for pid in (node.zygote(), *node.waiting()):
             os.kill(pid, signal.SIGKILL)
+        await ready.zygote.child.exit  # without it, the next workers are cold, but do not record
         await aeventually(lambda: not node.waiting(), what="the end of the workers that waited")
         assert await node.restart() == [False, False]
         await node.ran()

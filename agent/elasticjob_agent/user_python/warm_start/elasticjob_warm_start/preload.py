@@ -21,6 +21,7 @@ from .environment import RecordingEnvironment
 from .import_check import ImportCheck, changed_times, modules_beside, path_files
 from .import_watch import ImportWatch
 from .missing_modules import MissingModules
+from .package_folders import PackageFolders, find_package_folders
 from .paused_collector import PausedCollector
 
 TYPE_CHECKING = False
@@ -75,10 +76,8 @@ class Preload:
         self._own_modules = set(sys.modules) - modules_before
         self._of_site: "set[str]" = set()
         self._brought_by: "dict[str, str]" = {}
-        self.folders: "list[str]" = []
-        """The folders of the standard library and of installed packages."""
+        self.folders = PackageFolders([])
         self.check = ImportCheck(files={}, top_level=[], folders=[])
-        self._real_folders: "dict[str, str]" = {}
         self._streams = {fd: process_facts.descriptors().get(fd) for fd in _STREAMS}
         self._path = list(sys.path)
         self._environ = os.environ
@@ -97,17 +96,17 @@ class Preload:
             return _report_of_nothing(changed)
         modules: "dict[str, str]" = plan["modules"]  # type: ignore[assignment]
         self._of_site = set(sys.modules) - self._modules_before - self._own_modules
-        self.folders = package_folders()
+        self.folders = folders = find_package_folders()
         before = _modification_times([*modules.values(), *map(_origin_in_spec, self._of_site)])
-        before.update(path_files(self.folders))
+        before.update(path_files(folders.paths))
         changed_before = changed_times(before)
-        folders = _modification_times(self.folders)  # a new package may hide another one, or be found by one
+        folder_times = _modification_times(folders.paths)  # a new package may hide another one, or be found by one
         variables: "dict[str, list[str]]" = plan["variables"]  # type: ignore[assignment]
         changes = _changes_after(modules, variables)
         self._path = list(sys.path)
-        distributions = distributions_in([*self.folders, *sys.path])
+        distributions = distributions_in([*folders.paths, *sys.path])
         collector = PausedCollector()
-        missing = MissingModules(modules, modules_beside(plan["folders"], self.folders))  # type: ignore[arg-type]
+        missing = MissingModules(modules, modules_beside(plan["folders"], folders.paths))  # type: ignore[arg-type]
         self._contexts = contexts = ContextCheck(plan.get("contexts", {}), modules, self._denied)  # type: ignore[arg-type]
         try:
             self._compare("code before the script")
@@ -134,10 +133,10 @@ class Preload:
         files: "dict[str, int]" = report["files"]  # type: ignore[assignment]
         files.update((path, time_ns) for path, time_ns in before.items() if path in files)
         self.check = ImportCheck(
-            files={**data, **files, **folders},
+            files={**data, **files, **folder_times},
             top_level=report["top_level"],  # type: ignore[arg-type]
             folders=plan["folders"],  # type: ignore[arg-type]
-            package_folders=self.folders,
+            package_folders=folders.paths,
             changed=changed_before,
             distributions=distributions if can_be_listed() else None,
         )
@@ -154,7 +153,7 @@ class Preload:
         """Return these files of data without the code of installed packages."""
         # transformers reads the code of all its models, to list their names. An upgrade changes imported files, too.
         return {
-            path: time_ns for path, time_ns in data.items() if not (path.endswith(".py") and self._has_folder(path))
+            path: time_ns for path, time_ns in data.items() if not (path.endswith(".py") and self.folders.has(path))
         }
 
     def _import(self, name: str, origin: str) -> None:
@@ -170,7 +169,7 @@ class Preload:
         before = set(sys.modules)
         try:
             spec = importlib.util.find_spec(name)
-            if spec is None or not self._is_below(spec) or not _is_same_file(spec.origin, origin):
+            if spec is None or not self.folders.has_module(spec) or not _is_same_file(spec.origin, origin):
                 return
             if self._is_program(spec):
                 return
@@ -258,7 +257,7 @@ class Preload:
             "folder_changed": os.getcwd() != self._folder,
             "tracer": recorder.has_tracer(),
             "top_level": sorted({name.partition(".")[0] for name in added}),
-            "files": {**_modification_times(map(_origin_in_spec, loaded)), **path_files(self.folders)},
+            "files": {**_modification_times(map(_origin_in_spec, loaded)), **path_files(self.folders.paths)},
         }
 
     def _script_changes(self, variables: "dict[str, list[str]]") -> "dict[str, object]":
@@ -278,24 +277,8 @@ class Preload:
 
     def _is_installed(self, name: str) -> bool:
         spec = entry.spec_of(sys.modules[name])
-        return not isinstance(spec, ModuleSpec) or self._is_below(spec)  # another object may have any attribute
-
-    def _is_below(self, spec: "ModuleSpec") -> bool:
-        """Whether this module is in a folder of installed packages, or in no file."""
-        if isinstance(spec.origin, str) and os.path.isabs(spec.origin):  # others are built in, frozen or generated
-            return self._has_folder(spec.origin)
-        return all(self._has_folder(str(each)) for each in spec.submodule_search_locations or ())
-
-    def _has_folder(self, path: str) -> bool:
-        real = os.path.realpath(path) if os.path.islink(path) else os.path.join(self._real(path), "")
-        return any(real.startswith(folder + os.sep) for folder in self.folders)
-
-    def _real(self, path: str) -> str:
-        """Return the real path of the folder of this file; a package has many files in one folder."""
-        folder = os.path.dirname(path)
-        if folder not in self._real_folders:
-            self._real_folders[folder] = os.path.realpath(folder)
-        return self._real_folders[folder]
+        # Another object may have any attribute.
+        return not isinstance(spec, ModuleSpec) or self.folders.has_module(spec)
 
     @staticmethod
     def _is_recorded(name: str, origin: str) -> bool:
@@ -351,21 +334,6 @@ def forget_folders() -> None:
     sys.path_importer_cache.clear()
     zipimport._zip_directory_cache.clear()  # type: ignore[attr-defined]
     importlib.invalidate_caches()
-
-
-def package_folders() -> "list[str]":
-    """Return the folders of the standard library and of installed packages, as real paths."""
-    import site  # not before: the import of this module is what runs `.pth` files
-    import sysconfig  # not before: it keeps the prefix, which `site` sets in a virtual environment
-
-    paths = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
-    with contextlib.suppress(AttributeError):  # an old virtualenv replaces the module site
-        paths += site.getsitepackages()
-        paths.append(site.getusersitepackages())
-    # Debian's packages, and the standard library of a Python below a virtual environment.
-    paths += [entry_ for entry_ in sys.path if os.path.basename(entry_) in {"site-packages", "dist-packages"}]
-    paths.append(os.path.dirname(os.__file__))
-    return sorted({os.path.realpath(path) for path in paths if path and os.path.isdir(path)})
 
 
 def _is_same_file(origin: object, recorded: str) -> bool:
