@@ -21,7 +21,7 @@ READ_WHEN_LOADED = (
     *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "MALLOC_", "MIMALLOC_", "LD_"),
     *("TF_", "PYTORCH_", "ATEN_", "ONEDNN_", "DNNL_", "MKLDNN_", "ARROW_", "OPENCV_", "GLOG_", "GRPC_", "TBB_"),
     *("TORCH_CPP_", "TORCH_DISTRIBUTED_DEBUG", "TORCH_SHOW_CPP_", "TORCH_ALLOW_TF32_", "TORCH_BLAS_", "TORCH_LINALG_"),
-    *("NPY_", "HDF5_USE_FILE_LOCKING", "HDF5_DRIVER", "HDF5_VOL_", "OPENSSL_", "SSL_CERT_", "KINETO_"),
+    *("NPY_", "HDF5_USE_FILE_LOCKING", "HDF5_DRIVER", "HDF5_VOL_", "HDF5_PLUGIN_", "OPENSSL_", "SSL_CERT_", "KINETO_"),
 )
 """Variables whose names begin so are read in C when a library is loaded, which nothing can watch."""
 LOG_LEVELS = "TF_CPP_"
@@ -188,6 +188,7 @@ def refuse_preload(report: PreloadReport, denied: Collection[str], set_by_packag
     return next(iter(reasons), "")
 
 
+_MAX_PARTS = 3
 _BY_SCRIPT = "which the script has set or removed before"
 
 
@@ -202,14 +203,23 @@ def packages_to_deny(report: PreloadReport, denied: Collection[str]) -> dict[str
     """
     found = {package: f"reads {', '.join(names)} when it is imported" for package, names in report.reads.items()}
     for name, readers in report.script_reads.items():
-        found.update((package, f"reads {name}, {_BY_SCRIPT}") for package in readers if package not in found)
+        for reader in readers:
+            found.setdefault(_part_to_deny(reader, denied), f"reads {name}, {_BY_SCRIPT}")
     for module, what in report.temporary.items():
         found.setdefault(module.partition(".")[0], f"makes {what} when it is imported")
-    for package, what in report.unsafe.items():
-        found.setdefault(package, what)
+    for name, what in report.unsafe.items():
+        # A module that comes in although it is denied is brought by another one, usually of the same package.
+        found.setdefault(name.partition(".")[0] if name in denied else name, what)
     for package in _loaded(report, {*denied, *found}):
         found.setdefault(report.brought_by.get(package, ""), f"imports {package}")
     return {package: reason for package, reason in found.items() if package and package not in denied}
+
+
+def _part_to_deny(reader: str, denied: Collection[str]) -> str:
+    """Return this module or package; the whole package if many of its modules had to be denied, one build each."""
+    package, _, rest = reader.partition(".")
+    many = sum(each.startswith(package + ".") for each in denied) >= _MAX_PARTS
+    return package if rest and many else reader
 
 
 def refuse_conditions(zygote: StartConditions, worker: StartConditions) -> str:

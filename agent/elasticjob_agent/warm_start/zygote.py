@@ -84,6 +84,7 @@ class Zygote:
             "modules": dict(imports.modules),
             "folders": list(imports.folders),
             "variables": dict(variables),
+            "known": sorted({*imports.known_variables, *variables}),
             "contexts": dict(imports.contexts),
             "files": dict(files),
             "denied": sorted(denied),

@@ -15,7 +15,7 @@ from elasticjob_agent.supervisor import Command, Supervisor
 from elasticjob_agent.supervisor.preforked import PreforkedWorker
 from elasticjob_agent.warm_start import eligibility
 from elasticjob_agent.warm_start.build_guard import MemoryLimitError, guarded
-from elasticjob_agent.warm_start.changed_variables import ChangedVariables
+from elasticjob_agent.warm_start.changed_variables import UNNOTED, ChangedVariables
 from elasticjob_agent.warm_start.eligibility import StartConditions
 from elasticjob_agent.warm_start.import_source import ImportSource, copy_of
 from elasticjob_agent.warm_start.injection import Write, stream_kinds
@@ -205,7 +205,8 @@ class ZygoteBuilder:
     def unknown_variables(self, known: Collection[str]) -> list[str]:
         """Return variables that warm workers have changed, and that an import ahead may have read without that.
 
-        The zygotes were judged with those that are `known`: recorded workers have changed them.
+        The zygotes were judged with those that are `known`: recorded workers have changed them. The last name may be
+        `UNNOTED`.
         """
         self._known.update(known)
         names = self._changed.read() if self._changed else []
@@ -213,8 +214,11 @@ class ZygoteBuilder:
 
     def expect_variables(self, names: Iterable[str]) -> None:
         """Judge the next zygotes as if the script changed these variables first; a recording may have another time."""
-        self._late.update(names)
-        self._known.update(names)
+        found = {*names} - {UNNOTED}
+        self._late.update(found)
+        self._known.update(found)
+        if self._changed:
+            self._changed.forget()
 
     def close(self) -> None:
         """Give back the memory that workers share with this builder. May be called again."""

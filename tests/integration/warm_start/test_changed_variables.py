@@ -89,6 +89,39 @@ async def test_a_variable_that_warm_workers_set_after_the_recorded_ones_is_no_re
     assert sentences() == []
 
 
+_MANY = "for n in range(40): os.environ[f'A_LONG_NAME_OF_A_VARIABLE_OF_THE_SCRIPT_{n}'] = os.environ['ROUND']"
+
+
+async def test_known_variables_leave_room_for_one_of_later_rounds(node: WarmNode, sentences: Sentences) -> None:
+    node.package("loops", _LOOP)
+    node.package("trap", _TRAP)
+    imports = f"import decimal, loops\n{_MANY}\n{_LATER_ROUNDS}\nimport trap, fractions"
+    await shown_cold_and_warm(node, imports, "bool(trap.value)")
+    await node.forked_ahead()
+    assert await node.restart() == [False, False]
+    assert sentences() == [_UNKNOWN]
+    await node.forked_ahead()
+    assert await node.restart() == [True, True], node.starter.reason
+    assert await shown(node) == ["True", "True"]
+
+
+async def test_more_variables_of_later_rounds_than_can_be_noted_are_a_reason_once(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    node.package("loops", _LOOP)
+    node.package("trap", _TRAP)
+    name = "X" * 2000  # as large as the memory of a worker
+    later = _LATER_ROUNDS.replace(" os.environ['FOO']", f" os.environ[{name!r}] = os.environ['FOO']")
+    imports = f"import decimal, loops\n{later}\nimport trap, fractions"
+    await shown_cold_and_warm(node, imports, "bool(trap.value)")
+    await node.forked_ahead()
+    assert await node.restart() == [False, False]
+    assert sentences() == [_UNKNOWN.replace("FOO", "more variables than can be noted")]
+    await node.forked_ahead()
+    assert await node.restart() == [True, True], node.starter.reason
+    assert await shown(node) == ["True", "True"]
+
+
 @pytest.mark.parametrize(
     "change",
     [

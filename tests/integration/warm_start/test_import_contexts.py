@@ -336,3 +336,43 @@ async def test_another_node_does_not_do_such_an_import_ahead_either(node: WarmNo
     decoded = decode_profile(data)
     assert decoded is not None
     assert decoded.contexts == {"trap": "thread:", "inner": ":trap"}
+
+
+async def test_a_module_that_brings_such_a_module_of_its_package_is_left_out_with_it(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    folder = node.packages / "large"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "trap.py").write_text(_FILTER)
+    (folder / "brings.py").write_text("import large.trap")
+    imports = _HEAD + "import large\nwith warnings.catch_warnings(): import large.trap\nimport large.brings"
+    cold, warm = await shown_cold_and_warm(node, imports, _FILTERS)
+    assert warm == cold == ["0", "0"]
+    in_with = _IN_WITH.replace("trap", "large.trap")
+    assert sentences() == [in_with, in_with.replace("large.trap (", "large.brings (imports large.trap, which ")]
+
+
+_RUNS = """
+import warnings
+def {name}(main):
+    with warnings.catch_warnings():
+        main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("hydra.core.utils", "run_job"), ("click.core", "invoke"), ("other.core", "invoke")]
+)
+async def test_a_block_of_a_command_line_library_around_the_main_function_is_none(
+    node: WarmNode, sentences: Sentences, module: str, name: str
+) -> None:
+    file = node.packages.joinpath(*module.split(".")).with_suffix(".py")
+    file.parent.mkdir(parents=True)
+    (file.parent / "__init__.py").write_text("")
+    file.write_text(_RUNS.format(name=name))
+    node.package("trap", _FILTER)
+    await shown_cold_and_warm(
+        node, f"{_HEAD}from {module} import {name}\ndef main():\n    import trap\n{name}(main)", "1"
+    )
+    assert sentences() == ([_IN_WITH] if module == "other.core" else [])

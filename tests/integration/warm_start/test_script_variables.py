@@ -58,21 +58,67 @@ async def test_a_package_that_removes_a_variable_of_the_script_is_not_preloaded(
     ]
 
 
+_OVERWRITES = "not preloaded: overwrites (sets FOO, which the script has set or removed before)"
+
+
 @pytest.mark.parametrize(
-    "after",
-    ["del os.environ['FOO']", "os.environ['FOO'] = '2'", "import overwrites", "import repeats"],
+    ("after", "more"),
+    [
+        ("del os.environ['FOO']", []),
+        ("os.environ['FOO'] = '2'", []),
+        ("import overwrites", [_OVERWRITES]),
+        ("import repeats", []),
+    ],
     ids=["removed again", "set again", "set again by a package", "set by a package to the same value"],
 )
 async def test_a_variable_that_the_script_sets_for_one_import_is_one_of_the_script(
-    node: WarmNode, sentences: Sentences, after: str
+    node: WarmNode, sentences: Sentences, after: str, more: list[str]
 ) -> None:
     node.package("trap", _TRAP)
     node.package("overwrites", "import os\nos.environ['FOO'] = '2'")
     node.package("repeats", "import os\nos.environ['FOO'] = '1'")
     imports = f"import decimal\nos.environ['FOO'] = '1'\nimport trap, fractions\n{after}\nimport wave"
-    cold, warm = await shown_cold_and_warm(node, imports, "trap.value")
-    assert cold == warm == ["1", "1"]
-    assert sentences() == ["not preloaded: trap (reads FOO, which the script has set or removed before)"]
+    cold, warm = await shown_cold_and_warm(node, imports, "trap.value, os.environ.get('FOO')")
+    assert cold == warm
+    assert cold[0].startswith("1 ")
+    denied = "not preloaded: trap (reads FOO, which the script has set or removed before)"
+    assert sorted(sentences()) == sorted([denied, *more])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "os.environ['FOO'] = 'script'",
+        "os.environ.pop('FOO', None)",
+        "if os.environ['RANK'] == '1': os.environ['FOO'] = 'script'",
+    ],
+    ids=["set", "removed", "set by one rank"],
+)
+@pytest.mark.parametrize("overwrite", ["os.environ['FOO'] = 'package'", "os.environ.update(FOO='package')"])
+async def test_what_an_import_gives_a_variable_of_the_script_stays(
+    node: WarmNode, sentences: Sentences, change: str, overwrite: str
+) -> None:
+    node.env["FOO"] = "given"
+    node.package("overwrites", f"import os\n{overwrite}")
+    imports = f"import decimal\n{change}\nimport overwrites, fractions"
+    cold, warm = await shown_cold_and_warm(node, imports, "os.environ['FOO']")
+    assert cold == warm == ["package", "package"]
+    assert sentences() == [_OVERWRITES]
+
+
+async def test_of_a_package_only_the_module_that_reads_a_variable_of_the_script_is_left_out(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    (node.packages / "large").mkdir()
+    (node.packages / "large" / "__init__.py").write_text("")
+    (node.packages / "large" / "late.py").write_text(_TRAP)
+    (node.packages / "large" / "other.py").write_text("value = 2")
+    imports = "import decimal, large\nos.environ['FOO'] = '1'\nimport large.late, large.other, fractions"
+    cold, warm = await shown_cold_and_warm(node, imports, "large.late.value, large.other.value")
+    assert (cold, warm) == (["1 2"] * 2, ["1 2"] * 2)
+    assert sentences() == [
+        "not preloaded: large.late (reads FOO, which the script has set or removed before)",
+    ]
 
 
 async def test_a_variable_that_the_script_sets_later_is_no_reason(node: WarmNode, sentences: Sentences) -> None:

@@ -177,7 +177,7 @@ def test_an_effect_of_the_imports_that_a_fork_would_get_wrong_is_a_reason(
     [
         *("OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "TORCH_CPP_LOG_LEVEL", "TORCH_DISTRIBUTED_DEBUG"),
         *("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "NPY_DISABLE_CPU_FEATURES", "HDF5_USE_FILE_LOCKING"),
-        *("MKLDNN_MAX_CPU_ISA", "OPENSSL_CONF", "SSL_CERT_FILE"),
+        *("MKLDNN_MAX_CPU_ISA", "OPENSSL_CONF", "SSL_CERT_FILE", "HDF5_PLUGIN_PATH"),
     ],
 )
 def test_a_variable_that_libraries_read_in_c_is_a_reason(name: str) -> None:
@@ -201,6 +201,20 @@ def test_a_package_that_belongs_to_one_rank_is_denied_with_the_one_that_imports_
         "trainer": "imports lightning",
     }
     assert packages_to_deny(report, {"mpi4py", *first}) == {}
+
+
+def test_a_denied_module_that_its_package_imports_all_the_same_denies_the_package() -> None:
+    report = replace(_REPORT, unsafe={"numpy.lib": "changes a setting"})
+    assert packages_to_deny(report, set()) == {"numpy.lib": "changes a setting"}
+    assert packages_to_deny(report, {"numpy.lib"}) == {"numpy": "changes a setting"}
+    assert packages_to_deny(report, {"numpy.lib", "numpy"}) == {}
+
+
+def test_after_many_modules_of_a_package_the_package_is_denied() -> None:
+    report = replace(_REPORT, script_reads={"FOO": ("torch.late", "other")})
+    reason = "reads FOO, which the script has set or removed before"
+    assert packages_to_deny(report, {"torch.a", "torch.b"}) == {"torch.late": reason, "other": reason}
+    assert packages_to_deny(report, {"torch.a", "torch.b", "torch.c"}) == {"torch": reason, "other": reason}
 
 
 _CONDITIONS = StartConditions(("python", "a.py"), "/job", {"HOME": "/root"}, ("LineSink", "LineSink"))

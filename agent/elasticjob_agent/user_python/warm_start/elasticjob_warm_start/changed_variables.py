@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _getpid, _fsencode = os.getpid, os.fsencode  # an import may replace those in os
 _SLOT_BYTES = 1 << 10
 """The memory of one worker: names, each with a newline, up to the first NUL. The agent has the same number."""
+_MORE = b"=\n\0"
+"""The last line of a worker that had no place for a name. No name of a variable has this character."""
 
 
 class ReadNames:
@@ -22,7 +24,7 @@ class ReadNames:
     def __init__(
         self, *, names: "Iterable[str]", in_c: "Iterable[bytes]", without: "Iterable[bytes]", are_all: bool
     ) -> None:
-        """`names` were read, and those that begin with `in_c` may be; with `are_all`, all but those `without`."""
+        """`names` were read, and those that begin with `in_c` may be; with `are_all`, all. `without` are left out."""
         self._names = frozenset(map(_fsencode, names))
         self._in_c = tuple(in_c)
         self._without = frozenset(without)
@@ -50,14 +52,16 @@ class ChangedVariables:
         slot = self._address + worker % self._slots * _SLOT_BYTES
         pid = _getpid()
         noted: "set[bytes]" = set()
-        used = 0
+        used, is_full = 0, False
         ctypes.memset(slot, 0, 1)
 
         def note(name: bytes) -> None:
-            nonlocal used
+            nonlocal used, is_full
             line = name + b"\n\0"
-            if name in noted or used + len(line) > _SLOT_BYTES or name not in read or _getpid() != pid:
+            if name in noted or is_full or name not in read or _getpid() != pid:
                 return
+            if used + len(line) > _SLOT_BYTES - len(_MORE):
+                line, is_full = _MORE, True
             noted.add(name)
             ctypes.memmove(slot + used, line, len(line))
             used += len(line) - 1

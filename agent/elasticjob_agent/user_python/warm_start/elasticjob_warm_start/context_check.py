@@ -35,9 +35,10 @@ class ContextCheck:
         """Refuse from now on.
 
         `contexts` are those of import_contexts.py. `modules` has the files of modules: those of Python change no
-        setting. `denied` are packages that are not imported ahead in any case.
+        setting. `denied` are packages and modules that are not imported ahead, unless others bring them in.
         """
         self._settings = Settings()
+        self._denied = denied
         self._before: "dict[str, object]" = {}
         self._measured = ""
         """The module that another one imports now, and whose changes are compared."""
@@ -87,6 +88,8 @@ class ContextCheck:
         changed = changed_setting(before, self._settings.read()) if before else ""
         if changed:
             what = "changes {} when it is imported, which is done in a `with` block".format(changed)
+            if name in self._denied and "." in name:  # of a package, the agent finds out what brings it
+                name, what = self.importing, "imports {}, which {}".format(name, what)
             self.refused.setdefault(name, what)
 
     def _is_outside(self, name: str) -> bool:

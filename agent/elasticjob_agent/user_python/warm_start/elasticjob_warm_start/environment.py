@@ -15,7 +15,7 @@ from .noting_dict import NotingDict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
+    from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, ValuesView
     from typing import Any
 
 _REQUEST, _ORIGINAL = b"ELASTICJOB_PRELOAD", b"ELASTICJOB_"
@@ -34,12 +34,17 @@ class RecordingEnvironment:
         self.reads: "dict[str, set[str]]" = {}
         """Variable → the packages that have read it."""
         self.script_reads: "dict[str, set[str]]" = {}
-        """Variable that the script has changed by then → the packages that have read it."""
+        """Variable that the script has changed by then → the packages, or modules of packages, that have read it."""
+        self.overwritten: "dict[str, str]" = {}
+        """Package that has given another value to a variable which the script had changed by then → this variable."""
+        self.importing = ""
+        """The module that is imported ahead now."""
         self.script_variables: "set[str]" = set()
         """The variables that the script has changed, and no import done so far."""
         self._of_script: "dict[bytes, bytes | None]" = {}
         """These as long as the script's value is not here, each with that value; None: it is not known, or removed."""
         self._varying: "set[bytes]" = set()
+        self._known: "set[bytes]" = set()
         self._records: "dict[tuple[str, bytes], NameRecord]" = {}
         """Of the names in loops, by package and variable."""
         self._has_loops = False
@@ -71,9 +76,13 @@ class RecordingEnvironment:
         self._data.update(self._after)
         self._set_data(self._data)
 
-    def watch(self, variables: "set[str]") -> None:
-        """From now on, watch what loops over all variables do with these, which differ by rank or round."""
+    def watch(self, variables: "Iterable[str]", known: "Iterable[str]") -> None:
+        """From now on, watch what loops over all variables do with these, which differ by rank or round.
+
+        The script is known to change the variables in `known`.
+        """
         self._varying = set(map(os.fsencode, variables))
+        self._known = set(map(os.fsencode, known))
 
     def note_read(self, key: "Any") -> None:
         """Record that this variable is read now."""
@@ -84,7 +93,9 @@ class RecordingEnvironment:
         name = os.fsdecode(key)
         self.reads.setdefault(name, set()).add(package)
         if key in self._of_script:
-            self.script_reads.setdefault(name, set()).add(package)
+            # Often it is a module that the package imports late, so that the others can be imported ahead.
+            is_part = self.importing.startswith(package + ".")
+            self.script_reads.setdefault(name, set()).add(self.importing if is_part else package)
 
     def _note_values(self) -> None:
         """Record the packages that have used or kept a value which a loop has handed out."""
@@ -106,10 +117,17 @@ class RecordingEnvironment:
                 self.script_variables.add(name)
                 self._of_script[key] = _parse_value(value)
 
-    def note_set(self, key: bytes) -> None:
-        """Record that an import sets this variable: it has set it to the same value in the recorded worker."""
-        if self._of_script.get(key) is not None:
+    def note_set(self, key: bytes, value: bytes) -> None:
+        """Record that an import sets this variable; not the script but an import has set it if the value is the same.
+
+        Else the script would give it its own value again in a warm worker.
+        """
+        if not self._is_on or key not in self._of_script:
+            return
+        if self._of_script[key] == value:
             del self._of_script[key]
+        else:
+            self.overwritten.setdefault(calling_package(sys._getframe(2)), os.fsdecode(key))
 
     def list_names(self) -> "list[bytes]":
         """Return all names for a loop or a copy, with those of variables that only the script has set."""
@@ -149,8 +167,9 @@ class RecordingEnvironment:
 
     @property
     def read_names(self) -> ReadNames:
-        """Return the variables that the imports may have read, or have looked for."""
-        return ReadNames(names=self.reads, in_c=self._read_in_c, without=self._varying, are_all=self._has_loops)
+        """Return the variables that the imports may have read, or have looked for, and that are not known to change."""
+        without = self._varying | self._known
+        return ReadNames(names=self.reads, in_c=self._read_in_c, without=without, are_all=self._has_loops)
 
     def note_changes(self, note: "Callable[[bytes], None]") -> None:
         """From now on, call this function with each variable that this process changes."""
@@ -246,7 +265,7 @@ class _RecordingDict(dict):  # type: ignore[type-arg]
     def __setitem__(self, key: bytes, value: bytes) -> None:
         if isinstance(key, ListedName):
             key.state.note(is_hit=True)  # the loop writes to it
-        self._recording.note_set(plain_name(key))
+        self._recording.note_set(plain_name(key), value)
         super().__setitem__(plain_name(key), value[:] if isinstance(value, ListedValue) else value)
 
     def __delitem__(self, key: bytes) -> None:

@@ -22,6 +22,10 @@ _ASYNCHRONOUS = 0x80 | 0x100 | 0x200
 """Flags of the code of coroutines, of generators that are awaited, and of asynchronous generators."""
 _FIRST_MODULES = frozenset({"runpy", "site", "sitecustomize"})
 """Python calls functions of these outside of all others, besides the code of the script."""
+_SET_BACK_THEIR_OWN = frozenset(
+    {("hydra.core.utils", "run_job"), ("click.core", "main"), ("click.core", "invoke"), ("typer.core", "_main")}
+)
+"""Functions that call the main function of a script in a `with` block, which sets back only what it has set itself."""
 
 
 class ImportContexts:
@@ -67,7 +71,7 @@ class ImportContexts:
                 outermost = frame
                 if self._is_asynchronous(frame):
                     kind = "coroutine"
-                elif not kind and self._blocks.has(frame.f_code, frame.f_lasti):
+                elif not kind and self._blocks.has(frame.f_code, frame.f_lasti) and not _sets_back_its_own(frame):
                     # A decorator has a block of its own around the function of the script.
                     kind, is_of_script = "call", self._is_script(frame) or self._is_script(inner)
                 inner = frame
@@ -115,3 +119,7 @@ class ImportContexts:
         code = frame.f_code
         is_of_loop = str(frame.f_globals.get("__name__")).startswith("asyncio.") and code.co_name != "<module>"
         return is_of_loop or bool(code.co_flags & _ASYNCHRONOUS)
+
+
+def _sets_back_its_own(frame: "FrameType") -> bool:
+    return (frame.f_globals.get("__name__"), frame.f_code.co_name) in _SET_BACK_THEIR_OWN

@@ -6,6 +6,7 @@ For example gevent replaces `os.read`. A worker whose answer does not arrive wou
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import fcntl as fcntl  # noqa: PLC0414 - for type checkers, these are the modules themselves
+    import json as json  # noqa: PLC0414
     import os as os  # noqa: PLC0414
     import select as select  # noqa: PLC0414
     import signal as signal  # noqa: PLC0414
@@ -14,5 +15,5 @@ else:
     import importlib
     import types
 
-    for _name in ("fcntl", "os", "select", "signal", "time"):
+    for _name in ("fcntl", "json", "os", "select", "signal", "time"):
         globals()[_name] = types.SimpleNamespace(**vars(importlib.import_module(_name)))

@@ -70,7 +70,7 @@ def wait_and_become_worker(fd: int, fork_server: int, state: ImportState) -> Non
         stage = "setup"
         oom_score.restore(state.original_oom_score)
         state.preload.environment.replace(variables)
-        reason = state.preload.check.reason(state.preload.folders.paths)
+        reason = state.preload.check.reason(state.preload.packages.folders)
         if reason:
             _end_lost(fd, reason)
         os.read(latch, 8)

@@ -21,7 +21,7 @@ from .environment import RecordingEnvironment
 from .import_check import ImportCheck, changed_times, modules_beside, path_files
 from .import_watch import ImportWatch
 from .missing_modules import MissingModules
-from .package_folders import PackageFolders, find_package_folders
+from .package_path import PackagePath, find_package_path
 from .paused_collector import PausedCollector
 
 TYPE_CHECKING = False
@@ -34,6 +34,7 @@ PROTOCOL = 3
 _STREAMS = (0, 1, 2)
 _SITE = {"site": "a .pth file", "sitecustomize": "sitecustomize"}
 """Modules whose code is that of a file → this file, as the subject of a sentence."""
+_BY_SCRIPT = "which the script has set or removed before"
 _READERS = {"__getattr__", "__getattribute__"}
 
 
@@ -49,9 +50,10 @@ class Preload:
             plan: "protocol" (its version), "modules" (names in their order, each with its file), and "denied"
                 (packages, and modules of others). It also has "varying" (variables) and "folders" (entries that the
                 earlier worker had added to sys.path). It has "variables" that were changed in that worker, each with
-                the module imported before that, and the value. "contexts" has modules, each with its text of
-                import_contexts.py. "read_in_c" has first letters of variables. If one of its "files" has another
-                time of modification, nothing is imported. "script" is the module that `-m` runs.
+                the module imported before that, and the value. "known" has all variables that a worker is known to
+                change. "contexts" has modules, each with its text of import_contexts.py. "read_in_c" has first
+                letters of variables. If one of its "files" has another time of modification, nothing is imported.
+                "script" is the module that `-m` runs.
             own_descriptors: are ours; they are not in a forked worker.
             modules_before: the modules that Python has loaded by itself.
         """
@@ -69,14 +71,14 @@ class Preload:
         self.generators = self._watch.generators
         self._denied: "set[str]" = set(plan["denied"])  # type: ignore[call-overload]
         self._varying: "set[str]" = set(plan["varying"])  # type: ignore[call-overload]
-        self.environment.watch(self._varying)
+        self.environment.watch(self._varying, plan["known"])  # type: ignore[arg-type]
         self._script = str(plan["script"])
         self._script_file = os.path.realpath((getattr(sys, "argv", None) or [""])[0])
         self._modules_before = modules_before
         self._own_modules = set(sys.modules) - modules_before
         self._of_site: "set[str]" = set()
         self._brought_by: "dict[str, str]" = {}
-        self.folders = PackageFolders([])
+        self.packages = PackagePath([])
         self.check = ImportCheck(files={}, top_level=[], folders=[])
         self._streams = {fd: process_facts.descriptors().get(fd) for fd in _STREAMS}
         self._path = list(sys.path)
@@ -96,17 +98,17 @@ class Preload:
             return _report_of_nothing(changed)
         modules: "dict[str, str]" = plan["modules"]  # type: ignore[assignment]
         self._of_site = set(sys.modules) - self._modules_before - self._own_modules
-        self.folders = folders = find_package_folders()
+        self.packages = packages = find_package_path()
         before = _modification_times([*modules.values(), *map(_origin_in_spec, self._of_site)])
-        before.update(path_files(folders.paths))
+        before.update(path_files(packages.folders))
         changed_before = changed_times(before)
-        folder_times = _modification_times(folders.paths)  # a new package may hide another one, or be found by one
+        folder_times = _modification_times(packages.folders)  # a new package may hide another one, or be found by one
         variables: "dict[str, list[str]]" = plan["variables"]  # type: ignore[assignment]
         changes = _changes_after(modules, variables)
         self._path = list(sys.path)
-        distributions = distributions_in([*folders.paths, *sys.path])
+        distributions = distributions_in([*packages.folders, *sys.path])
         collector = PausedCollector()
-        missing = MissingModules(modules, modules_beside(plan["folders"], folders.paths))  # type: ignore[arg-type]
+        missing = MissingModules(modules, modules_beside(plan["folders"], packages.folders))  # type: ignore[arg-type]
         self._contexts = contexts = ContextCheck(plan.get("contexts", {}), modules, self._denied)  # type: ignore[arg-type]
         try:
             self._compare("code before the script")
@@ -126,6 +128,8 @@ class Preload:
             self._watch.stop([collector.replaced, self.environment.replaced, self._data_files.replaced])
             for package in self.environment.readers_of_all:
                 self._watch.unsafe.setdefault(package, "reads all variables when it is imported")
+            for package, name in self.environment.overwritten.items():
+                self._watch.unsafe.setdefault(package, "sets {}, {}".format(name, _BY_SCRIPT))
         _fork_once()
         report = self._report(modules)
         report.update(self._script_changes(variables))
@@ -136,7 +140,7 @@ class Preload:
             files={**data, **files, **folder_times},
             top_level=report["top_level"],  # type: ignore[arg-type]
             folders=plan["folders"],  # type: ignore[arg-type]
-            package_folders=folders.paths,
+            package_folders=packages.folders,
             changed=changed_before,
             distributions=distributions if can_be_listed() else None,
         )
@@ -153,7 +157,7 @@ class Preload:
         """Return these files of data without the code of installed packages."""
         # transformers reads the code of all its models, to list their names. An upgrade changes imported files, too.
         return {
-            path: time_ns for path, time_ns in data.items() if not (path.endswith(".py") and self.folders.has(path))
+            path: time_ns for path, time_ns in data.items() if not (path.endswith(".py") and self.packages.has(path))
         }
 
     def _import(self, name: str, origin: str) -> None:
@@ -166,10 +170,11 @@ class Preload:
         if not self._contexts.begin(name):
             return
         self._watch.begin(package)
+        self.environment.importing = name
         before = set(sys.modules)
         try:
             spec = importlib.util.find_spec(name)
-            if spec is None or not self.folders.has_module(spec) or not _is_same_file(spec.origin, origin):
+            if spec is None or not self.packages.has_module(spec) or not _is_same_file(spec.origin, origin):
                 return
             if self._is_program(spec):
                 return
@@ -257,7 +262,7 @@ class Preload:
             "folder_changed": os.getcwd() != self._folder,
             "tracer": recorder.has_tracer(),
             "top_level": sorted({name.partition(".")[0] for name in added}),
-            "files": {**_modification_times(map(_origin_in_spec, loaded)), **path_files(self.folders.paths)},
+            "files": {**_modification_times(map(_origin_in_spec, loaded)), **path_files(self.packages.folders)},
         }
 
     def _script_changes(self, variables: "dict[str, list[str]]") -> "dict[str, object]":
@@ -278,7 +283,7 @@ class Preload:
     def _is_installed(self, name: str) -> bool:
         spec = entry.spec_of(sys.modules[name])
         # Another object may have any attribute.
-        return not isinstance(spec, ModuleSpec) or self.folders.has_module(spec)
+        return not isinstance(spec, ModuleSpec) or self.packages.has_module(spec)
 
     @staticmethod
     def _is_recorded(name: str, origin: str) -> bool:

@@ -24,11 +24,12 @@ _OF_SYS = ("stdin", "stdout", "stderr", "excepthook", "displayhook", "breakpoint
 _OF_LIBRARIES = {
     "numpy": ("geterr", "geterrcall", "get_printoptions"),
     "torch": (
-        *("is_grad_enabled", "is_inference_mode_enabled", "get_default_dtype", "get_default_device"),
+        *("is_grad_enabled", "is_inference_mode_enabled", "get_default_dtype"),
         *("is_autocast_enabled", "is_autocast_cache_enabled", "is_anomaly_enabled", "get_num_threads"),
         "get_float32_matmul_precision",
         *("are_deterministic_algorithms_enabled", "is_warn_always_enabled", "get_deterministic_debug_mode"),
     ),
+    # The first of these has the default device, too: `get_default_device` would import a module.
     "torch._C": ("_len_torch_function_stack", "_len_torch_dispatch_stack"),
     "socket": ("getdefaulttimeout",),
 }

@@ -19,14 +19,13 @@ them, and the end of the zygote is no end of a worker.
 import contextlib
 import errno
 import gc
-import json
 import socket
 import struct
 import sys
 
 from . import free_places, libc, oom_score, prefork
 from .changed_variables import ChangedVariables
-from .originals import os, signal
+from .originals import json, os, signal
 from .preload import Preload, report_of_failure
 
 NAME = b"ej-zygote"

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 
-class PackageFolders:
+class PackagePath:
     """The folders of the standard library and of installed packages."""
 
-    def __init__(self, paths: "list[str]") -> None:
+    def __init__(self, folders: "list[str]") -> None:
         """Keep these real paths."""
-        self.paths = paths
+        self.folders = folders
         self._real_folders: "dict[str, str]" = {}
 
     def has_module(self, spec: "ModuleSpec") -> bool:
@@ -26,7 +26,7 @@ class PackageFolders:
     def has(self, path: str) -> bool:
         """Whether this file or folder is in one of them."""
         real = os.path.realpath(path) if os.path.islink(path) else os.path.join(self._real(path), "")
-        return any(real.startswith(folder + os.sep) for folder in self.paths)
+        return any(real.startswith(folder + os.sep) for folder in self.folders)
 
     def _real(self, path: str) -> str:
         """Return the real path of the folder of this file; a package has many files in one folder."""
@@ -36,8 +36,8 @@ class PackageFolders:
         return self._real_folders[folder]
 
 
-def find_package_folders() -> PackageFolders:
-    """Return those of this interpreter; the module `site` must have run before."""
+def find_package_path() -> PackagePath:
+    """Return that of this interpreter; the module `site` must have run before."""
     import site  # not before: the import of this module is what runs `.pth` files
     import sysconfig  # not before: it keeps the prefix, which `site` sets in a virtual environment
 
@@ -48,4 +48,4 @@ def find_package_folders() -> PackageFolders:
     # Debian's packages, and the standard library of a Python below a virtual environment.
     paths += [entry for entry in sys.path if os.path.basename(entry) in {"site-packages", "dist-packages"}]
     paths.append(os.path.dirname(os.__file__))
-    return PackageFolders(sorted({os.path.realpath(path) for path in paths if path and os.path.isdir(path)}))
+    return PackagePath(sorted({os.path.realpath(path) for path in paths if path and os.path.isdir(path)}))
