@@ -42,7 +42,7 @@ OTHER_DIFFERENCES = (
     "A value that an import takes from the clock is that of the zygote. The start times of log records are corrected.",
     "Imports ahead run before the folder of the script is in `sys.path`.",
     "With `-m`, `sys.argv[0]` is `-m` at that time.",
-    "Imports ahead see nothing of what the script does before it imports, such as a default type or a process group.",
+    "Imports ahead see nothing of what the script does before it imports.",
     "A change by an import, such as a handler of the root logger or of a signal, comes before the first line of",
     "All ranks have it, also if only local rank 0 imports the package.",
     "A warning about the line that imports a package names a line of the zygote, or is not shown.",

@@ -473,7 +473,7 @@ async def test_a_zygote_that_fails_does_not_run_the_script(node: WarmNode) -> No
 @pytest.mark.parametrize("code", ["sys.excepthook = broken", "os._exit = broken"])
 async def test_a_zygote_whose_error_is_not_shown_does_not_run_the_script(node: WarmNode, code: str) -> None:
     node.package("breaks", f"import os, sys\ndef broken(*_):\n    raise ValueError('broken')\n{code}")
-    node.package("fails", "import json\njson.dumps = None")
+    node.package("fails", "import socket\nsocket.socket.sendmsg = None")
     node.nproc = 1
     node.script("import breaks, fails")
     await node.start()

@@ -58,6 +58,8 @@ _PLAN: dict[str, object] = {
     "denied": [],
     "varying": [],
     "read_in_c": [],
+    "known": [],
+    "script": "",
 }
 _FIRST_MESSAGES: dict[str, list[tuple[bytes, bytes | None]]] = {
     "none": [],
