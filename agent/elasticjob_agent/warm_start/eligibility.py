@@ -171,6 +171,7 @@ def refuse_preload(report: PreloadReport, denied: Collection[str], set_by_packag
         [f"an import sets {name}, which differs by rank" for name in report.writes]
         + [f"an import reads {names[0]}, which differs by rank" for names in report.reads.values()]
         + [f"an import reads {name}, {_BY_SCRIPT}" for name in report.script_reads]
+        + [f"an import sets {name}, {_BY_SCRIPT}" for name in report.script_writes]
         + [
             f"the script or a package sets {name}, which libraries read when loaded; set it in the pod's env"
             for name in report.script_variables
@@ -189,6 +190,7 @@ def refuse_preload(report: PreloadReport, denied: Collection[str], set_by_packag
 
 
 _MAX_PARTS = 3
+"""Modules of one package to deny one after the other, before the whole package is denied."""
 _BY_SCRIPT = "which the script has set or removed before"
 
 
@@ -205,6 +207,9 @@ def packages_to_deny(report: PreloadReport, denied: Collection[str]) -> dict[str
     for name, readers in report.script_reads.items():
         for reader in readers:
             found.setdefault(_part_to_deny(reader, denied), f"reads {name}, {_BY_SCRIPT}")
+    for name, writers in report.script_writes.items():
+        for package in writers:
+            found.setdefault(package, f"sets {name}, {_BY_SCRIPT}")
     for module, what in report.temporary.items():
         found.setdefault(module.partition(".")[0], f"makes {what} when it is imported")
     for name, what in report.unsafe.items():

@@ -24,7 +24,9 @@ class PreloadReport:
     script_variables: Mapping[str, str] = field(default_factory=dict)
     """Variable that the script has set or removed → the module that was imported before that."""
     script_reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Variable of the script → the packages whose import has read it, without the value of the script."""
+    """Variable of the script → the packages, or modules of them, that have read it without the script's value."""
+    script_writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Variable of the script → the packages whose import has given it another value."""
     writes: tuple[str, ...] = ()
     """Variables of one rank that an import has changed."""
     temporary: Mapping[str, str] = field(default_factory=dict)
@@ -66,6 +68,7 @@ def parse_report(data: bytes) -> PreloadReport | None:
             reads={str(package): _texts(names) for package, names in value["reads"].items()},
             script_variables={str(name): str(module) for name, module in value.get("script_variables", {}).items()},
             script_reads={str(name): _texts(readers) for name, readers in value.get("script_reads", {}).items()},
+            script_writes={str(name): _texts(writers) for name, writers in value.get("script_writes", {}).items()},
             writes=_texts(value["writes"]),
             temporary={str(module): str(what) for module, what in value["temporary"].items()},
             side_effects=tuple((str(name), str(kind), str(what)) for name, kind, what in value["side_effects"]),

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 _STDLIB = os.path.dirname(os.__file__) + os.sep
 _OWN_ENTRY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "site", "")
 """The folder of our `sitecustomize`, which has the name of the user's."""
-_SITE_PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+PACKAGE_FOLDERS = ("site-packages", "dist-packages")
+"""The names of folders of installed packages; Debian has the second."""
+_SITE_PACKAGES = tuple(os.sep + name + os.sep for name in PACKAGE_FOLDERS)
 
 
 def package_of(names: "dict[str, object]") -> str:

@@ -35,8 +35,8 @@ class RecordingEnvironment:
         """Variable → the packages that have read it."""
         self.script_reads: "dict[str, set[str]]" = {}
         """Variable that the script has changed by then → the packages, or modules of packages, that have read it."""
-        self.overwritten: "dict[str, str]" = {}
-        """Package that has given another value to a variable which the script had changed by then → this variable."""
+        self.script_writes: "dict[str, set[str]]" = {}
+        """Variable that the script has changed by then → the packages that have given it another value."""
         self.importing = ""
         """The module that is imported ahead now."""
         self.script_variables: "set[str]" = set()
@@ -127,7 +127,7 @@ class RecordingEnvironment:
         if self._of_script[key] == value:
             del self._of_script[key]
         else:
-            self.overwritten.setdefault(calling_package(sys._getframe(2)), os.fsdecode(key))
+            self.script_writes.setdefault(os.fsdecode(key), set()).add(calling_package(sys._getframe(2)))
 
     def list_names(self) -> "list[bytes]":
         """Return all names for a loop or a copy, with those of variables that only the script has set."""

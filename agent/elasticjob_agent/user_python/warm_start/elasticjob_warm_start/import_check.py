@@ -4,13 +4,12 @@ import contextlib
 import os
 import sys
 
+from .callers import PACKAGE_FOLDERS
 from .distributions import first_unknown, names_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-_WITH_PATH_FILES = ("site-packages", "dist-packages")
 
 
 class ImportCheck:
@@ -123,7 +122,7 @@ def path_files(package_folders: "Iterable[str]") -> "dict[str, int]":
     """Return the `.pth` files in these folders, which Python runs before a script, with their times of modification."""
     found: "dict[str, int]" = {}
     for folder in package_folders:
-        if os.path.basename(folder) not in _WITH_PATH_FILES:
+        if os.path.basename(folder) not in PACKAGE_FOLDERS:
             continue
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             found.update((each.path, each.stat().st_mtime_ns) for each in entries if each.name.endswith(".pth"))

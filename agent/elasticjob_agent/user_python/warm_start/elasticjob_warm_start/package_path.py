@@ -4,6 +4,8 @@ import contextlib
 import os
 import sys
 
+from .callers import PACKAGE_FOLDERS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -46,6 +48,6 @@ def find_package_path() -> PackagePath:
         paths += site.getsitepackages()
         paths.append(site.getusersitepackages())
     # Debian's packages, and the standard library of a Python below a virtual environment.
-    paths += [entry for entry in sys.path if os.path.basename(entry) in {"site-packages", "dist-packages"}]
+    paths += [entry for entry in sys.path if os.path.basename(entry) in PACKAGE_FOLDERS]
     paths.append(os.path.dirname(os.__file__))
     return PackagePath(sorted({os.path.realpath(path) for path in paths if path and os.path.isdir(path)}))

@@ -34,7 +34,6 @@ PROTOCOL = 3
 _STREAMS = (0, 1, 2)
 _SITE = {"site": "a .pth file", "sitecustomize": "sitecustomize"}
 """Modules whose code is that of a file → this file, as the subject of a sentence."""
-_BY_SCRIPT = "which the script has set or removed before"
 _READERS = {"__getattr__", "__getattribute__"}
 
 
@@ -128,8 +127,6 @@ class Preload:
             self._watch.stop([collector.replaced, self.environment.replaced, self._data_files.replaced])
             for package in self.environment.readers_of_all:
                 self._watch.unsafe.setdefault(package, "reads all variables when it is imported")
-            for package, name in self.environment.overwritten.items():
-                self._watch.unsafe.setdefault(package, "sets {}, {}".format(name, _BY_SCRIPT))
         _fork_once()
         report = self._report(modules)
         report.update(self._script_changes(variables))
@@ -144,9 +141,7 @@ class Preload:
             changed=changed_before,
             distributions=distributions if can_be_listed() else None,
         )
-        report["in_context"] = contexts.left_out
-        report["protocol"] = PROTOCOL
-        report["greeting"] = greeting
+        report.update(in_context=contexts.left_out, protocol=PROTOCOL, greeting=greeting)
         report["seconds"] = originals.time.monotonic() - began_s
         forget_folders()  # here, too: it frees much, and each worker would copy the pages to free them
         gc.collect(1)  # the oldest generation has been collected since the imports
@@ -270,6 +265,7 @@ class Preload:
         return {
             "script_variables": {name: variables[name][0] for name in sorted(self.environment.script_variables)},
             "script_reads": {name: sorted(readers) for name, readers in self.environment.script_reads.items()},
+            "script_writes": {name: sorted(writers) for name, writers in self.environment.script_writes.items()},
         }
 
     def _reads(self) -> "dict[str, list[str]]":
