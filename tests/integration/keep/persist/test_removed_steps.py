@@ -1,10 +1,11 @@
 """Which persisted steps stay in the shared directory, and which ones its keepers remove."""
 
+import shutil
 from pathlib import Path
 
 from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
 from testing.waiting import aeventually
-from tests.integration.keep.keeper_group import keeper_group
+from tests.integration.keep.keeper_group import GroupNode, keeper_group
 from tests.integration.keep.keepers import RUN
 from tests.integration.keep.persist.persisting_group import Training, path_of, whole_numbers
 
@@ -21,24 +22,37 @@ async def test_the_newest_steps_stay_and_older_ones_go(keep_dir: Path, tmp_path:
 
 async def test_an_older_step_stays_until_all_members_have_found_the_newer_one(keep_dir: Path, tmp_path: Path) -> None:
     """A node that is cut off may complete a step of a round that is over. The next round restores an older one."""
-    async with keeper_group(keep_dir, persist_to=tmp_path, persist_keep=1, persist_every_s=3600.0) as group:
-        first, second = nodes = [await group.add(slot) for slot in range(2)]
-        await aeventually(lambda: all(node.client.persist.is_listed for node in nodes), what="the directory of the job")
-        await group.round(*nodes)
-        await Training(group, tmp_path).publish()
-        older, newer = (path_of(tmp_path, group.step(number)) for number in (100, 200))
-        older.mkdir()
-        for node in nodes:
-            node.client.list_again(1)
-            await aeventually(lambda node=node: len(node.client.persisted_steps()) == 1, what="the older step")
-        newer.mkdir()
-        for number in (2, 3):
-            first.client.list_again(number)
-            await aeventually(lambda number=number: first.client.persist.list_number == number, what="the newer step")
-            assert older.exists()
-        second.client.list_again(2)
-        await aeventually(lambda: not older.exists(), what="the older step is removed")
-        assert newer.exists()
+    shared, late = tmp_path / "shared", tmp_path / "late"
+    shared.mkdir()
+    async with keeper_group(keep_dir, persist_keep=1, persist_every_s=3600.0) as group:
+        first = await group.add(0, persist_to=shared)
+        await aeventually(lambda: first.client.persist.is_listed, what="the directory of the job")
+        # A file system of a network: one node sees later what is in it.
+        shutil.copytree(shared, late)
+        second = await group.add(1, persist_to=late)
+        await aeventually(lambda: second.client.persist.is_listed, what="the directory, as the other node sees it")
+        await group.round(first, second)
+        await Training(group, shared).publish()
+        older, newer = (group.step(number) for number in (100, 200))
+        for seen in (shared, late):
+            path_of(seen, older).mkdir()
+        await until_listed(first, 1)
+        await until_listed(second, 1)
+        path_of(shared, newer).mkdir()
+        await until_listed(first, 2)
+        await until_listed(second, 2)
+        await until_listed(first, 3)
+        assert path_of(shared, older).exists()
+        path_of(late, newer).mkdir()
+        second.client.list_again(3)
+        await aeventually(lambda: not path_of(shared, older).exists(), what="the older step is removed")
+        assert path_of(shared, newer).exists()
+
+
+async def until_listed(node: GroupNode, number: int) -> None:
+    """Return when this keeper has listed its directory once more."""
+    node.client.list_again(number)
+    await aeventually(lambda: node.client.persist.list_number == number, what="a list")
 
 
 async def test_higher_steps_of_another_branch_stay_until_the_training_has_passed_them(
