@@ -362,9 +362,10 @@ def {name}(main):
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("hydra.core.utils", "run_job"), ("click.core", "invoke"), ("other.core", "invoke")]
+    ("module", "name"),
+    [("hydra.core.utils", "run_job"), ("click.core", "invoke"), ("wandb.util", "load"), ("other.core", "invoke")],
 )
-async def test_a_block_of_a_command_line_library_around_the_main_function_is_none(
+async def test_a_known_block_that_sets_back_nothing_of_an_import_is_none(
     node: WarmNode, sentences: Sentences, module: str, name: str
 ) -> None:
     file = node.packages.joinpath(*module.split(".")).with_suffix(".py")

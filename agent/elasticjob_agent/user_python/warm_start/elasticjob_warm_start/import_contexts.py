@@ -23,9 +23,15 @@ _ASYNCHRONOUS = 0x80 | 0x100 | 0x200
 _FIRST_MODULES = frozenset({"runpy", "site", "sitecustomize"})
 """Python calls functions of these outside of all others, besides the code of the script."""
 _SET_BACK_THEIR_OWN = frozenset(
-    {("hydra.core.utils", "run_job"), ("click.core", "main"), ("click.core", "invoke"), ("typer.core", "_main")}
+    {
+        ("hydra.core.utils", "run_job"),
+        ("click.core", "main"),
+        ("click.core", "invoke"),
+        ("typer.core", "_main"),
+        ("wandb.util", "load"),  # a lock; numpy is first imported here where a script imports wandb first
+    }
 )
-"""Functions that call the main function of a script in a `with` block, which sets back only what it has set itself."""
+"""Functions that import, or call what does, in a `with` block that sets back only what it has set itself."""
 
 
 class ImportContexts:
