@@ -149,13 +149,15 @@ def _has_same_words(greeting: Greeting, argv: Sequence[str]) -> bool:
 _SIDE_EFFECTS = {
     "thread": "leaves a thread",
     "descriptor": "leaves a descriptor open",
-    "stream": "redirects or closes a standard stream; do that in the script",
+    "stream": "redirects or closes a standard stream",
     "child": "leaves a process",
     "memory": "leaves memory that all workers would share",
     "no fork": "leaves memory that forked workers do not have (MADV_DONTFORK)",
     "empty fork": "leaves memory that is empty in forked workers (MADV_WIPEONFORK)",
     "subreaper": "makes its process a subreaper, which would become the parent of all workers",
 }
+_FOUND_AT_ONCE = frozenset({"thread", "descriptor", "stream", "child", "timer", "subreaper"})
+"""Kinds that are looked for after each import, so that their cause is known. The others cost more."""
 
 
 def refuse_preload(report: PreloadReport, denied: Collection[str], set_by_packages: Collection[str] = ()) -> str:
@@ -166,7 +168,7 @@ def refuse_preload(report: PreloadReport, denied: Collection[str], set_by_packag
     for reason in report.before_script:
         return reason
     for name, kind, what in report.side_effects:
-        return f"importing {name} {_SIDE_EFFECTS.get(kind, f'leaves a {kind}')}: {what}"
+        return f"importing {name} {_describe_side_effect(kind, what)}"
     reasons = (
         [f"an import sets {name}, which differs by rank" for name in report.writes]
         + [f"an import reads {names[0]}, which differs by rank" for names in report.reads.values()]
@@ -187,6 +189,10 @@ def refuse_preload(report: PreloadReport, denied: Collection[str], set_by_packag
         + ["the script imports nothing that takes time"] * (not report.modules)
     )
     return next(iter(reasons), "")
+
+
+def _describe_side_effect(kind: str, what: str) -> str:
+    return f"{_SIDE_EFFECTS.get(kind, f'leaves a {kind}')}: {what}"
 
 
 _MAX_PARTS = 3
@@ -210,6 +216,9 @@ def packages_to_deny(report: PreloadReport, denied: Collection[str]) -> dict[str
     for name, writers in report.script_writes.items():
         for package in writers:
             found.setdefault(package, f"sets {name}, {_BY_SCRIPT}")
+    for name, kind, what in report.side_effects:
+        if kind in _FOUND_AT_ONCE and name.replace(".", "").isidentifier():  # else it is no module
+            found.setdefault(_part_to_deny(name, denied), _describe_side_effect(kind, what))
     for module, what in report.temporary.items():
         found.setdefault(module.partition(".")[0], f"makes {what} when it is imported")
     for name, what in report.unsafe.items():

@@ -149,7 +149,6 @@ threading.Thread(target=send, name="sender", daemon=True).start()
 log = waiting.put
 """
         },
-        cold_reason="importing tracker leaves a thread",
     ),
     Script(
         "processes of its own",

@@ -97,23 +97,19 @@ async def test_a_package_that_replaces_the_environment_is_imported_by_each_worke
         ("os.close(0)", "closed"),
     ],
 )
-async def test_an_import_that_redirects_or_closes_a_stream_keeps_the_starts_cold(
+async def test_a_package_that_redirects_or_closes_a_stream_is_imported_by_each_worker(
     node: WarmNode, sentences: Sentences, code: str, what: str
 ) -> None:
     node.package("changes", f"import os\n{code}")
-    node.script(
-        "import changes, fractions"
-        + SHOW.format(
-            "[os.path.exists(f'/proc/self/fd/{fd}') and os.readlink(f'/proc/self/fd/{fd}')[:5] for fd in range(3)]"
-        )
+    cold, warm = await shown_cold_and_warm(
+        node,
+        "import changes, fractions",
+        "[os.path.exists(f'/proc/self/fd/{fd}') and os.readlink(f'/proc/self/fd/{fd}')[:5] for fd in range(3)]",
     )
-    await node.start()
-    cold = await shown(node)
-    await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
-    assert await node.restart() == [False, False]
-    assert await shown(node) == cold
-    assert sentences()[-1].startswith("not warm: importing changes redirects or closes a standard stream; ")
-    assert sentences()[-1].endswith(what)
+    assert warm == cold
+    [sentence] = sentences()
+    assert sentence.startswith("not preloaded: changes (redirects or closes a standard stream: ")
+    assert sentence.endswith(f"{what})")
 
 
 async def test_the_functions_that_an_import_has_registered_for_a_fork_have_run(node: WarmNode) -> None:

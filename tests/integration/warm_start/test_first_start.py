@@ -308,8 +308,9 @@ async def test_a_node_that_imports_something_else_starts_cold(
     node.env["GROUP_RANK"] = "1"
     assert await node.start() == [False, False]
     await node.ran()
-    [sentence] = sentences()
-    assert sentence.startswith("not warm: the recording of another node was not used: importing trap leaves a thread")
+    denied, sentence = sentences()
+    assert denied.startswith("not preloaded: trap (leaves a thread: ")
+    assert sentence.endswith("the recording of another node was not used: the imports did something else on this node")
 
 
 async def test_a_session_that_has_ended_writes_no_profile(

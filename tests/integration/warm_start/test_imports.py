@@ -18,25 +18,12 @@ _MEMORY = (
     "import mmap\nmemory = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\nmemory.madvise({mark})"
 )
 _COLD = {
-    "leaves a thread": (
-        "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()",
-        "importing trap leaves a thread: ",
-    ),
-    "leaves a descriptor open": ("file = open('/dev/zero')", "importing trap leaves a descriptor open: /dev/zero"),
-    "leaves a process": (
-        "import subprocess\nchild = subprocess.Popen(['sleep', '1000'])",
-        "importing trap leaves a process: ",
-    ),
     "sets a variable of the rank": (
         "import os\nos.environ['RANK'] = os.environ['ROUND'] if False else '7'",
         "an import sets RANK, which differs by rank",
     ),
     "changes the folder": ("import os\nos.chdir('/')", "an import changes the working directory"),
     "sets a tracer": ("import sys\nsys.setprofile(lambda *_: None)", "an import starts a debugger or coverage tool"),
-    "becomes a subreaper": (
-        "import ctypes\nctypes.CDLL(None).prctl(36, 1, 0, 0, 0)",
-        "importing trap makes its process a subreaper, which would become the parent of all workers: call prctl(",
-    ),
     "keeps memory out of forks": (
         _MEMORY.format(mark=10),
         "importing a module leaves memory that forked workers do not have (MADV_DONTFORK): anonymous",
@@ -95,6 +82,50 @@ async def test_a_package_that_belongs_to_one_rank_is_imported_by_each_worker(
         assert len(set(node.values())) == 2
         await node.forked_ahead()
     assert sentences() == [reason, "not preloaded: user_of_trap (imports trap)"]
+
+
+_SIDE_EFFECTS = {
+    "a thread": (
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), name='flush', daemon=True).start()",
+        "[each.name for each in threading.enumerate()]",
+        "leaves a thread: flush",
+    ),
+    "a descriptor": (
+        "file = open('/dev/zero')",
+        "os.readlink(f'/proc/self/fd/{trap.file.fileno()}')",
+        "leaves a descriptor open: /dev/zero",
+    ),
+    "a process": (
+        "import subprocess\nchild = subprocess.Popen(['sleep', '1000'])",
+        "len(open('/proc/self/task/%d/children' % os.getpid()).read().split())",
+        "leaves a process: process ",
+    ),
+    "a timer": (
+        "import signal\nsignal.setitimer(signal.ITIMER_REAL, 1000)",
+        "signal.getitimer(signal.ITIMER_REAL)[0] > 0",
+        "leaves a timer: ITIMER_REAL",
+    ),
+    "a subreaper": (
+        "import ctypes\nctypes.CDLL(None).prctl(36, 1, 0, 0, 0)",
+        "(lambda value: ctypes.CDLL(None).prctl(37, ctypes.byref(value), 0, 0, 0) or value.value)(ctypes.c_int())",
+        "makes its process a subreaper, which would become the parent of all workers: prctl(PR_SET_CHILD_SUBREAPER)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _SIDE_EFFECTS)
+async def test_a_package_that_leaves_more_than_modules_is_imported_by_each_worker(
+    node: WarmNode, sentences: Sentences, name: str
+) -> None:
+    code, expression, reason = _SIDE_EFFECTS[name]
+    node.package("trap", code)
+    node.package("user_of_trap", "import trap")
+    head = "import ctypes, decimal, os, signal, threading\nimport user_of_trap, trap, wave"
+    cold, warm = await shown_cold_and_warm(node, head, expression)
+    assert warm == cold
+    first, *others = sentences()
+    assert first.startswith(f"not preloaded: user_of_trap ({reason}")
+    assert [each.partition(" (")[0] for each in others] == ["not preloaded: trap"]
 
 
 _BY_ITSELF = "not preloaded: settings (imports own_settings, which is not installed)"

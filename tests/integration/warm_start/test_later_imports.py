@@ -60,13 +60,11 @@ async def test_later_imports_are_done_ahead_in_the_next_round(node: WarmNode, se
 async def test_later_imports_that_a_fork_would_get_wrong_leave_the_earlier_zygote(
     node: WarmNode, sentences: Sentences, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node.package(
-        "trap", "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()"
-    )
+    node.package("trap", "import os\nos.chdir('/')")
     go = _later(node, also="trap")
     first = await _first_zygote(node)
     go.touch()
-    reason = "warm start: each worker does the later imports itself: importing trap leaves a thread"
+    reason = "warm start: each worker does the later imports itself: an import changes the working directory"
     await aeventually(lambda: reason in caplog.text, what="the reason")
     assert node.zygote() == first
     for _ in range(2):

@@ -230,7 +230,6 @@ async def test_a_package_that_keeps_a_fact_of_one_process_is_not_preloaded(
             "import multiprocessing\nlock = multiprocessing.get_context('fork').Lock()",
             "leaves memory that all workers would share",
         ),
-        ("import signal\nsignal.setitimer(signal.ITIMER_REAL, 1000)", "leaves a timer: ITIMER_REAL"),
     ],
 )
 async def test_a_state_that_a_fork_shares_or_loses_is_a_reason(
@@ -258,17 +257,6 @@ async def test_the_locale_that_python_chooses_is_no_reason(node: WarmNode) -> No
     node.env.pop("LANG")
     cold, warm = await shown_cold_and_warm(node, "import decimal", "os.environ.get('LC_CTYPE')")
     assert warm == cold == ["C.UTF-8", "C.UTF-8"]
-
-
-async def test_a_thread_that_an_import_leaves_is_named(node: WarmNode, sentences: Sentences) -> None:
-    node.package(
-        "flushes",
-        "import threading, time\nthreading.Thread(target=time.sleep, args=(99,), name='flush', daemon=True).start()",
-    )
-    node.script("import decimal, flushes")
-    await node.start()
-    await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
-    assert sentences() == ["not warm: importing flushes leaves a thread: flush"]
 
 
 async def test_an_import_that_ignores_the_end_of_children_is_done_ahead(node: WarmNode, sentences: Sentences) -> None:

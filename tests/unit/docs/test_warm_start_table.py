@@ -76,15 +76,6 @@ _ROWS = {
     "the script has another socket than the installed packages": (
         "test_site_code.py::test_a_module_of_the_user_that_hides_one_of_python_is_a_reason"
     ),
-    "importing grpc leaves a thread: …": (
-        "test_imports.py::test_an_import_that_a_fork_would_get_wrong_keeps_all_starts_cold"
-    ),
-    "importing log redirects or closes a standard stream; …": (
-        "test_changes_by_imports.py::test_an_import_that_redirects_or_closes_a_stream_keeps_the_starts_cold"
-    ),
-    "importing init makes its process a subreaper, …": (
-        "test_imports.py::test_an_import_that_a_fork_would_get_wrong_keeps_all_starts_cold"
-    ),
     "importing a module leaves memory that forked workers do not have (MADV_DONTFORK): …": (
         "test_imports.py::test_an_import_that_a_fork_would_get_wrong_keeps_all_starts_cold"
     ),
@@ -108,12 +99,9 @@ _FRAGMENTS = (
     "Python did not report itself",
     "keeps the number of its process",
     "than the installed packages",
-    "leaves a thread: ",
     "an import has listed the distributions, without ",
     "leaves memory that forked workers do not have (MADV_DONTFORK): ",
     ".__getattr__ raises RuntimeError in the zygote; let it raise AttributeError",
-    "redirects or closes a standard stream; ",
-    "makes its process a subreaper, ",
     " zygotes in a row led to no warm start",
     "the imports take more than ",
     " warm starts in a row ended early",

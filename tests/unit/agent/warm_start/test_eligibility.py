@@ -149,13 +149,12 @@ _REPORT = PreloadReport(seconds=1.0, modules=3, top_level=frozenset({"torch", "n
     ("change", "reason"),
     [
         ({}, ""),
-        ({"side_effects": (("grpc", "thread", "python"),)}, "importing grpc leaves a thread: python"),
+        ({"side_effects": (("a module", "thread", "python"),)}, "importing a module leaves a thread: python"),
         (
-            {"side_effects": (("cupy", "descriptor", "/dev/nvidia0"),)},
-            "importing cupy leaves a descriptor open: /dev/nvidia0",
+            {"side_effects": (("x", "memory", "/dev/zero"),)},
+            "importing x leaves memory that all workers would share: /dev/zero",
         ),
-        ({"side_effects": (("ray", "child", "process 9"),)}, "importing ray leaves a process: process 9"),
-        ({"side_effects": (("x", "timer", "ITIMER_REAL"),)}, "importing x leaves a timer: ITIMER_REAL"),
+        ({"side_effects": (("a module", "invented", "x"),)}, "importing a module leaves a invented: x"),
         ({"writes": ("RANK",)}, "an import sets RANK, which differs by rank"),
         ({"reads": {"": ("RANK",)}}, "an import reads RANK, which differs by rank"),
         ({"temporary": {"": "a temporary file"}}, "an import makes a temporary file"),
@@ -201,6 +200,22 @@ def test_a_package_that_belongs_to_one_rank_is_denied_with_the_one_that_imports_
         "trainer": "imports lightning",
     }
     assert packages_to_deny(report, {"mpi4py", *first}) == {}
+
+
+def test_a_package_that_leaves_more_than_modules_is_denied_if_it_is_known() -> None:
+    effects = (
+        ("grpc", "thread", "python"),
+        ("cupy.cuda", "descriptor", "/dev/nvidia0"),
+        ("ray", "child", "process 9"),
+        ("a module", "thread", "python"),
+        ("code before the script", "thread", "python"),
+        ("numpy", "memory", "/dev/zero"),
+    )
+    assert packages_to_deny(replace(_REPORT, side_effects=effects), set()) == {
+        "grpc": "leaves a thread: python",
+        "cupy.cuda": "leaves a descriptor open: /dev/nvidia0",
+        "ray": "leaves a process: process 9",
+    }
 
 
 def test_a_denied_module_that_its_package_imports_all_the_same_denies_the_package() -> None:

@@ -1,6 +1,7 @@
 """Read the things that a process has besides its modules: threads, descriptors, children, timers, shared memory.
 
 A fork copies none of it, or shares it between all workers. So a zygote in which an import has left some is not used.
+The next one is built without the module whose import has left it, if that is known.
 """
 
 import contextlib
@@ -42,7 +43,7 @@ def read_facts() -> "dict[tuple[str, str], str]":
         if signal.getitimer(timer)[0]:
             facts["timer", name] = name
     if libc.is_subreaper():
-        facts["subreaper", ""] = "call prctl(PR_SET_CHILD_SUBREAPER) in the script, after its imports"
+        facts["subreaper", ""] = "prctl(PR_SET_CHILD_SUBREAPER)"
     return facts
 
 
