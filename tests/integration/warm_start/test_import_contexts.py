@@ -377,3 +377,20 @@ async def test_a_known_block_that_sets_back_nothing_of_an_import_is_none(
         node, f"{_HEAD}from {module} import {name}\ndef main():\n    import trap\n{name}(main)", "1"
     )
     assert sentences() == ([_IN_WITH] if module == "other.core" else [])
+
+
+@pytest.mark.parametrize("package", ["mlflow", "other"])
+async def test_the_block_of_mlflow_around_its_import_of_numpy_is_none(
+    node: WarmNode, sentences: Sentences, package: str
+) -> None:
+    folder = node.packages / package / "data"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").write_text("import os\nrank = os.environ['RANK']")
+    (folder / "__init__.py").write_text("")
+    block = "import contextlib\nwith contextlib.suppress(ImportError): import trap"
+    (folder / "dataset_registry.py").write_text(block)
+    node.package("trap", _FILTER)
+    cold, warm = await shown_cold_and_warm(node, f"{_HEAD}import {package}.data.dataset_registry, wave", _FILTERS)
+    assert warm == cold
+    left = f"not preloaded: {package} (reads RANK when it is imported)"
+    assert sentences() == [left, *([] if package == "mlflow" else [_IN_WITH])]

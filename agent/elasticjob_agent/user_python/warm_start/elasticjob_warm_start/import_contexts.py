@@ -28,7 +28,9 @@ _SET_BACK_THEIR_OWN = frozenset(
         ("click.core", "main"),
         ("click.core", "invoke"),
         ("typer.core", "_main"),
-        ("wandb.util", "load"),  # a lock; numpy is first imported here where a script imports wandb first
+        # numpy is first imported here where a script imports these first: in a lock, and in `suppress(ImportError)`.
+        ("wandb.util", "load"),
+        ("mlflow.data.dataset_registry", "<module>"),
     }
 )
 """Functions that import, or call what does, in a `with` block that sets back only what it has set itself."""
