@@ -24,6 +24,8 @@ READ_WHEN_LOADED = (
     *("NPY_", "HDF5_USE_FILE_LOCKING", "HDF5_DRIVER", "HDF5_VOL_", "HDF5_PLUGIN_", "OPENSSL_", "SSL_CERT_", "KINETO_"),
 )
 """Variables whose names begin so are read in C when a library is loaded, which nothing can watch."""
+_READ_IN_PYTHON = frozenset({"PYTORCH_NVML_BASED_CUDA_CHECK"})
+"""Of these, variables that only Python code reads, which is watched. Lightning sets one when it is imported."""
 LOG_LEVELS = "TF_CPP_"
 """Of these, the names of variables that change the lines of a log only. JAX sets one when it is imported."""
 _SKIPPING_OPTIONS = frozenset("IES")
@@ -177,7 +179,9 @@ def refuse_preload(report: PreloadReport, denied: Collection[str], set_by_packag
         + [
             f"the script or a package sets {name}, which libraries read when loaded; set it in the pod's env"
             for name in report.script_variables
-            if name.startswith(READ_WHEN_LOADED) and not (name in set_by_packages and name.startswith(LOG_LEVELS))
+            if name.startswith(READ_WHEN_LOADED)
+            and name not in _READ_IN_PYTHON
+            and not (name in set_by_packages and name.startswith(LOG_LEVELS))
         ]
         + [f"{name or 'an import'} {what}" for name, what in report.unsafe.items()]
         + [f"the script has another {name} than the installed packages" for name in report.different]

@@ -235,6 +235,27 @@ async def test_a_known_object_that_replaces_its_pid_after_a_fork_is_made_ahead(
     assert sentences() == notes
 
 
+_SEMAPHORE = """
+import os, tempfile
+from _multiprocessing import SemLock
+names = tempfile._RandomNameSequence()
+lock = SemLock(0, 0, 1, name=f"/test-{os.getpid()}-{next(names)}", unlink=True)
+del lock
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "notes"), [("joblib", []), ("other", ["not preloaded: other (keeps the number of its process)"])]
+)
+async def test_the_semaphore_with_which_joblib_looks_for_support_is_made_ahead(
+    node: WarmNode, sentences: Sentences, package: str, notes: list[str]
+) -> None:
+    node.package(package, _SEMAPHORE)
+    _, warm = await shown_cold_and_warm(node, f"import decimal, {package}, wave", f"next({package}.names)")
+    assert len(set(warm)) == 2, "each worker has random names of its own"
+    assert sentences() == notes
+
+
 _ALIASES = """
 import importlib.util, sys
 class Importer:

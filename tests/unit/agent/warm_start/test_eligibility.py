@@ -185,6 +185,11 @@ def test_a_variable_that_libraries_read_in_c_is_a_reason(name: str) -> None:
     assert refuse_preload(report, frozenset()) == reason
 
 
+def test_a_variable_that_only_python_code_reads_is_no_reason() -> None:
+    report = replace(_REPORT, script_variables={"PYTORCH_NVML_BASED_CUDA_CHECK": "torch"})
+    assert refuse_preload(report, frozenset()) == ""
+
+
 def test_a_package_that_belongs_to_one_rank_is_denied_with_the_one_that_imports_it() -> None:
     report = replace(
         _REPORT,

@@ -54,6 +54,7 @@ _READ_AGAIN = {
     ("filelock", "ensure_current_process"),
     ("filelock", "fork_transition"),
     ("fsspec", "_Cached.__init__"),
+    ("joblib", "<module>"),  # in the name of a semaphore that it deletes at once
 }
 """(package, function) that keeps the pid for a call, or replaces it after a fork. Their modules change by release."""
 
