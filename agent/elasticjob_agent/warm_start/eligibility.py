@@ -26,8 +26,11 @@ READ_WHEN_LOADED = (
 """Variables whose names begin so are read in C when a library is loaded, which nothing can watch."""
 _READ_IN_PYTHON = frozenset({"PYTORCH_NVML_BASED_CUDA_CHECK"})
 """Of these, variables that only Python code reads, which is watched. Lightning sets one when it is imported."""
-LOG_LEVELS = "TF_CPP_"
-"""Of these, the names of variables that change the lines of a log only. JAX sets one when it is imported."""
+CHANGE_NO_RESULTS = ("TF_CPP_", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")
+"""Of these, the names of variables that change no results. JAX sets the level of a log when it is imported.
+
+scikit-learn sets the others, by which a second OpenMP and an old fault of a library end no process.
+"""
 _SKIPPING_OPTIONS = frozenset("IES")
 """Options of Python that ignore PYTHONPATH or the module `site`."""
 _SCRIPT_OPTIONS = frozenset("cm")
@@ -181,7 +184,7 @@ def refuse_preload(report: PreloadReport, denied: Collection[str], set_by_packag
             for name in report.script_variables
             if name.startswith(READ_WHEN_LOADED)
             and name not in _READ_IN_PYTHON
-            and not (name in set_by_packages and name.startswith(LOG_LEVELS))
+            and not (name in set_by_packages and name.startswith(CHANGE_NO_RESULTS))
         ]
         + [f"{name or 'an import'} {what}" for name, what in report.unsafe.items()]
         + [f"the script has another {name} than the installed packages" for name in report.different]

@@ -210,7 +210,9 @@ class ZygoteBuilder:
         """
         self._known.update(known)
         names = self._changed.read() if self._changed else []
-        return [name for name in names if name not in self._known and not name.startswith(eligibility.LOG_LEVELS)]
+        return [
+            name for name in names if name not in self._known and not name.startswith(eligibility.CHANGE_NO_RESULTS)
+        ]
 
     def expect_variables(self, names: Iterable[str]) -> None:
         """Judge the next zygotes as if the script changed these variables first; a recording may have another time."""

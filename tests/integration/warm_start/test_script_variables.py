@@ -178,10 +178,10 @@ def _denied_package_that_sets(name: str) -> str:
     return f"import os, random\nos.environ.setdefault({name!r}, '1')\nrandom.random()"
 
 
-async def test_a_level_of_a_log_that_a_package_sets_is_no_reason_though_each_worker_imports_it(
-    node: WarmNode, sentences: Sentences
+@pytest.mark.parametrize("name", ["TF_CPP_MIN_LOG_LEVEL", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"])
+async def test_a_variable_without_results_that_a_package_sets_is_no_reason_though_each_worker_imports_it(
+    node: WarmNode, sentences: Sentences, name: str
 ) -> None:
-    name = "TF_CPP_MIN_LOG_LEVEL"
     node.package("trap", _denied_package_that_sets(name))
     cold, warm = await shown_cold_and_warm(node, "import decimal, trap, fractions", f"os.environ[{name!r}]")
     assert cold == warm == ["1", "1"]
