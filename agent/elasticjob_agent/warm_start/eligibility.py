@@ -26,8 +26,8 @@ READ_WHEN_LOADED = (
 """Variables whose names begin so are read in C when a library is loaded, which nothing can watch."""
 _READ_IN_PYTHON = frozenset({"PYTORCH_NVML_BASED_CUDA_CHECK"})
 """Of these, variables that only Python code reads, which is watched. Lightning sets one when it is imported."""
-CHANGE_NO_RESULTS = ("TF_CPP_", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")
-"""Of these, the names of variables that change no results. JAX sets the level of a log when it is imported.
+CHANGE_NO_RESULTS = ("TF_CPP_", "TORCH_CPP_LOG_LEVEL", "KINETO_LOG_LEVEL", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")
+"""Of these, the names of variables that change no results. JAX and ultralytics set levels of logs when imported.
 
 scikit-learn sets the others, by which a second OpenMP and an old fault of a library end no process.
 """

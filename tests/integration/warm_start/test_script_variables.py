@@ -178,7 +178,13 @@ def _denied_package_that_sets(name: str) -> str:
     return f"import os, random\nos.environ.setdefault({name!r}, '1')\nrandom.random()"
 
 
-@pytest.mark.parametrize("name", ["TF_CPP_MIN_LOG_LEVEL", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("TF_CPP_MIN_LOG_LEVEL", "TORCH_CPP_LOG_LEVEL", "KINETO_LOG_LEVEL"),
+        *("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"),
+    ],
+)
 async def test_a_variable_without_results_that_a_package_sets_is_no_reason_though_each_worker_imports_it(
     node: WarmNode, sentences: Sentences, name: str
 ) -> None:
