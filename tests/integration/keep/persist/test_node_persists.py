@@ -109,6 +109,7 @@ async def test_a_persisted_step_has_the_whole_time_of_a_restore_after_a_director
         await aeventually(lambda: "can be read" not in keep.report().persist_error, what="the directory can be read")
         late.rename(shared / whole.relative_to(away))
         await until_complete(keep, RESTORING)
+        assert not keep.report().is_waiting
 
 
 async def test_a_persisted_step_waits_for_a_directory_without_any_step_as_of_another_volume(

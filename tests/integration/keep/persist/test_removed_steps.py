@@ -44,7 +44,7 @@ async def test_an_older_step_stays_until_all_members_have_found_the_newer_one(ke
         await until_listed(first, 3)
         assert path_of(shared, older).exists()
         path_of(late, newer).mkdir()
-        second.client.list_again(3)
+        await until_listed(second, 3)
         await aeventually(lambda: not path_of(shared, older).exists(), what="the older step is removed")
         assert path_of(shared, newer).exists()
 
